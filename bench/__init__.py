@@ -1,4 +1,5 @@
-"""Benchmarks that compare retain with its own drivers and with alternatives, as ratios of one run.
+"""Benchmarks: retain compared with bare database drivers and with other libraries.
 
-One file per question; `python -m bench --help` lists them, and docs/internals/performance.md explains and shows the tables.
+Both sides of a ratio are measured in the same run. `python -m bench --help` lists the benchmarks;
+docs/internals/performance.md shows and explains the results.
 """

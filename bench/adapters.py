@@ -1,6 +1,6 @@
-"""Cost of each adapter over its library call, and its speed compared with the framework's own store.
+"""Overhead of each adapter over its library call, and its speed against the framework's own store.
 
-The frameworks are imported by name at run time: they are installed with the dependency groups alone.
+The frameworks are imported at run time, because only extras and dependency groups install them.
 """
 
 from __future__ import annotations
@@ -25,41 +25,47 @@ from retain.kinds.items import Put
 
 NAMESPACE = ("acme", "memories")
 OURS = "SQLite, `synchronous = full`"
-WAITS = "yes"
+DURABLE = "yes"
 NOT_DURABLE = "no"
-COLUMNS = (*RATIO_COLUMNS[:3], "times faster", *RATIO_COLUMNS[4:], "theirs waits for the disk")
+COLUMNS = (*RATIO_COLUMNS[:3], "times faster", *RATIO_COLUMNS[4:], "other store is durable")
 
 
 def run(plan: Plan) -> Iterator[Table]:
     """Yield two tables: against the library, and against the frameworks' own stores."""
     rows = Rows()
     only = os.environ.get("ADAPTER", "")
-    questions: tuple[Callable[[Plan, Rows, int], None], ...] = (
-        store_sqlite, store_postgres, saver_sqlite, saver_postgres, *conversations.QUESTIONS, memory_tool, graph_server
-    )  # fmt: skip
-    for question in questions:
-        for size in HISTORIES if only in question.__name__ else ():
-            plan.progress(f"{question.__name__}, {size:,}")
-            question(plan, rows, size)
+    comparisons: tuple[Callable[[Plan, Rows, int], None], ...] = (
+        store_sqlite,
+        store_postgres,
+        saver_sqlite,
+        saver_postgres,
+        *conversations.COMPARISONS,
+        memory_tool,
+        graph_server,
+    )
+    for compare in comparisons:
+        for size in HISTORIES if only in compare.__name__ else ():
+            plan.progress(f"{compare.__name__}, {size:,}")
+            compare(plan, rows, size)
     yield Table(
         "Adapters compared with the library calls that they make",
-        "One thread; reads include the content. For asynchronous frameworks, both sides use a worker thread, "
-        "once for each call that it makes. “And the framework's objects”: compared with the library call plus "
-        "the bare making of the framework's own objects out of what is stored, or the other way.",
+        "One thread; reads include the content. For asynchronous frameworks, both sides run each library "
+        "call in a worker thread. The rows “and the framework's objects” compare with the library call "
+        "plus the conversion between stored data and the framework's own objects.",
         RATIO_COLUMNS,
         rows.overhead_rows,
     )
     yield Table(
         "Adapters compared with the frameworks' own durable stores",
-        f"Ours: {OURS}, or `synchronous_commit = on`. Theirs with default settings; the last column says whether a write is on the "
-        "disk when it is acknowledged.",
+        f"retain uses {OURS}, or PostgreSQL, `synchronous_commit = on`. The other stores use their default "
+        "settings; the last column says whether their writes are on the disk when acknowledged.",
         COLUMNS,
         rows.comparison_rows,
     )
 
 
 def value(number: int) -> dict[str, Any]:
-    """Return the value of an item: one in ten is a fact."""
+    """Return the value of an item; every tenth is a fact."""
     return {
         "text": f"{number}: {TEXT}",
         "kind": "fact" if number % 10 == 0 else "note",
@@ -68,8 +74,9 @@ def value(number: int) -> dict[str, Any]:
 
 
 def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
-    """Compare with SqliteStore in WAL mode, its fastest, also with many concurrent writes."""
-    folder, module = plan.new_folder(), import_module("langgraph.store.sqlite")
+    """Compare with SqliteStore in WAL mode, its fastest mode; also with many concurrent writes."""
+    folder = plan.new_folder()
+    module = import_module("langgraph.store.sqlite")
     me = plan.open(f"sqlite:///{folder}/retain.db")
     with module.SqliteStore.from_conn_string(str(folder / "other.db")) as store:
         store.conn.execute("pragma journal_mode = wal")
@@ -78,7 +85,7 @@ def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
             plan, rows, me, store, "SqliteStore in WAL mode", f"yes: {pragmas(store.conn)}", size
         )
     if size == HISTORIES[0]:
-        many(plan, rows, me, folder)
+        concurrent_puts(plan, rows, me, folder)
 
 
 def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
@@ -87,67 +94,67 @@ def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
     url = plan.postgres(f"adapters_store_{size}")
     with import_module("langgraph.store.postgres").PostgresStore.from_conn_string(url) as store:
         store.setup()
-        against_store(plan, rows, me, store, "PostgresStore", WAITS, size)
+        against_store(plan, rows, me, store, "PostgresStore", DURABLE, size)
 
 
 def against_store(
-    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
+    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, durable: str, size: int
 ) -> None:
-    """Measure put, get, a filter and a search, with few items and with many."""
+    """Measure put, get, filters and search in a store of a given size."""
     ours = import_module("retain.integrations.langgraph").RetainStore(me)
     item = import_module("langgraph.store.base").SearchItem
     put = import_module("langgraph.store.base").PutOp
-    at, numbers = (*NAMESPACE, str(size)), count()
+    at = (*NAMESPACE, str(size))
+    numbers = count()
     for store in (ours, theirs):
         for start in range(0, size, 100):
             store.batch([put(at, f"{n}", value(n)) for n in range(start, min(start + 100, size))])
     condition = {"kind": "fact"}
-    few = (
-        f"RetainStore, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} items"
-    )
-    results = [vars_of(hit) for hit in ours.search(at, limit=10)]
+    engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
+    label = f"RetainStore, {engine}, {size:,} items"
+    results = [item_fields(hit) for hit in ours.search(at, limit=10)]
 
-    def numbered() -> tuple[str, dict[str, Any]]:
+    def next_item() -> tuple[str, dict[str, Any]]:
         number = next(numbers) % size
         return f"{number}", value(number)
 
-    def put_one(store: Any, **how: Any) -> None:
-        store.put(at, *numbered(), **how)
+    def put_one(store: Any, **options: Any) -> None:
+        store.put(at, *next_item(), **options)
 
-    def several() -> list[Any]:
+    def build_items() -> list[Any]:
         return [item(**hit) for hit in results]
 
     for case in (
         Case(
-            f"{few}: put",
+            f"{label}: put",
             lambda: put_one(ours),
-            lambda: me.items.write([Put(at, *numbered())]),
-            (Other(name, lambda: put_one(theirs), waits),),
+            lambda: me.items.write([Put(at, *next_item())]),
+            (Other(name, lambda: put_one(theirs), durable),),
         ),
         Case(
-            f"{few}: put with `index=False`",
+            f"{label}: put with `index=False`",
             lambda: put_one(ours, index=False),
-            lambda: me.items.write([Put(at, *numbered(), fields=[])]),
-            (Other(name, lambda: put_one(theirs, index=False), waits),),
+            lambda: me.items.write([Put(at, *next_item(), fields=[])]),
+            (Other(name, lambda: put_one(theirs, index=False), durable),),
         ),
         Case(
-            f"{few}: get",
+            f"{label}: get",
             lambda: ours.get(at, "7"),
             lambda: me.items.read([(at, "7")])[0].value,  # type: ignore[union-attr]
             (Other(name, lambda: theirs.get(at, "7")),),
-            objects=lambda: several()[:1],
+            objects=lambda: build_items()[:1],
         ),
         Case(
-            f"{few}: search with a filter, 10",
+            f"{label}: search with a filter, 10",
             lambda: ours.search(at, filter=condition, limit=10),
             lambda: [
                 hit.value for hit in me.items.list(at, where=condition, newest=True, limit=10)
             ],
             (Other(name, lambda: theirs.search(at, filter=condition, limit=10)),),
-            objects=several,
+            objects=build_items,
         ),
         Case(
-            f"{few}: search with a filter that few are as",
+            f"{label}: search with a filter that matches few items",
             lambda: ours.search(at, filter={"price": {"$lt": 3}}, limit=10),
             lambda: [
                 hit.value
@@ -156,33 +163,33 @@ def against_store(
             (Other(name, lambda: theirs.search(at, filter={"price": {"$lt": 3}}, limit=10)),),
         ),
         Case(
-            f"{few}: search for words, 10",
+            f"{label}: search for words, 10",
             lambda: ours.search(at, query="a seat by the window", limit=10),
             lambda: [
                 hit.item.value for hit in me.items.search("a seat by the window", at, limit=10)
             ],
-            objects=several,
+            objects=build_items,
         ),
     ):
         rows.add(plan, case)
 
 
-def vars_of(found: Any) -> dict[str, Any]:
-    """Convert an item to LangGraph's type."""
+def item_fields(item: Any) -> dict[str, Any]:
+    """Return the fields of a LangGraph item."""
     return {
-        name: getattr(found, name)
+        name: getattr(item, name)
         for name in ("namespace", "key", "value", "created_at", "updated_at", "score")
     }
 
 
-def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
-    """Await three hundred writes at once."""
+def concurrent_puts(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
+    """Compare 300 concurrent puts."""
     module = import_module("retain.integrations.langgraph")
-    theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
-    stack = RUNNER.run(opened(theirs.from_conn_string(str(folder / "awaited.db"))))
-    RUNNER.run(stack.store.conn.execute("pragma journal_mode = wal"))
-    RUNNER.run(stack.store.setup())
-    ours = RUNNER.run(made(lambda: module.AsyncRetainStore(me)))
+    store_class = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
+    theirs = RUNNER.run(enter(store_class.from_conn_string(str(folder / "awaited.db"))))
+    RUNNER.run(theirs.store.conn.execute("pragma journal_mode = wal"))
+    RUNNER.run(theirs.store.setup())
+    ours = RUNNER.run(create_on_loop(lambda: module.AsyncRetainStore(me)))
 
     async def all_at_once(store: Any, index: Any = None) -> None:
         await asyncio.gather(
@@ -200,28 +207,28 @@ def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
                 (
                     Other(
                         "AsyncSqliteStore in WAL mode",
-                        partial(all_at_once, stack.store, index),
-                        WAITS,
+                        partial(all_at_once, theirs.store, index),
+                        DURABLE,
                     ),
                 ),
                 calls=1,
                 awaited=True,
             ),
         )
-    RUNNER.run(stack.context.__aexit__(None, None, None))
+    RUNNER.run(theirs.context.__aexit__(None, None, None))
 
 
 def write_all(me: Scope, fields: list[str] | None) -> None:
-    """Do the same with the library."""
+    """Write the same 300 items with the library."""
     me.items.write([Put((*NAMESPACE, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
 
 
-async def opened(context: Any) -> SimpleNamespace:
+async def enter(context: Any) -> SimpleNamespace:
     """Enter an asynchronous context manager."""
     return SimpleNamespace(context=context, store=await context.__aenter__())
 
 
-async def made(make: Callable[[], Any]) -> Any:
+async def create_on_loop(make: Callable[[], Any]) -> Any:
     """Create an object on the event loop."""
     return make()
 
@@ -245,11 +252,11 @@ def saver_postgres(plan: Plan, rows: Rows, size: int) -> None:
         url
     ) as theirs:
         theirs.setup()
-        against_saver(plan, rows, me, theirs, "PostgresSaver", WAITS, size)
+        against_saver(plan, rows, me, theirs, "PostgresSaver", DURABLE, size)
 
 
 def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """Return the checkpoint of a step: 50 constant messages, and a number that changes."""
+    """Return the checkpoint of a step: 50 constant messages and a number that changes."""
     values = {"n": number, "messages": [{"role": "user", "text": TEXT}] * 50}
     versions = {"n": f"{number + 1:032}.0", "messages": f"{1:032}.0"}
     id = str(import_module("langgraph.checkpoint.base.id").uuid6(clock_seq=number))
@@ -269,28 +276,29 @@ def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
 
 
 def against_saver(
-    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
+    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, durable: str, size: int
 ) -> None:
-    """Measure a step, its writes and reading the newest step, in a short and a long thread."""
+    """Measure adding a step, adding its writes, and reading the newest step of a thread."""
     ours = import_module("retain.integrations.langgraph").RetainSaver(me)
     write = import_module("retain.kinds.checkpoints.checkpoint").Write
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
-    which = (
-        f"RetainSaver, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} steps"
-    )
+    engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
+    which = f"RetainSaver, {engine}, {size:,} steps"
     at: dict[str, Any] = {"configurable": {"thread_id": f"{size}", "checkpoint_ns": ""}}
     for saver in (ours, theirs):
         config = at
         for n in range(size):
             config = saver.put(config, *[step(n)[place] for place in (0, 2, 1)])
-    last, numbers, tasks = ours.get_tuple(at).config, count(size), count()
+    last = ours.get_tuple(at).config
+    numbers = count(size)
+    tasks = count()
     other = theirs.get_tuple(at).config
 
     def put(saver: Any, config: Any) -> None:
         created, new, metadata = step(next(numbers))
         saver.put(config, created, metadata, new)
 
-    def add() -> None:
+    def add_checkpoint() -> None:
         created, new, metadata = step(next(numbers))
         values = {
             (channel, version): dump(created["channel_values"][channel])
@@ -308,7 +316,7 @@ def against_saver(
             values=values,
         )
 
-    def wrote() -> None:
+    def add_writes() -> None:
         writes = [write(f"{next(tasks)}", n, "n", dump(n), "") for n in range(2)]
         me.checkpoints.write(str(size), last["configurable"]["checkpoint_id"], writes)
 
@@ -317,18 +325,18 @@ def against_saver(
         Case(
             f"{which}: put",
             lambda: put(ours, last),
-            add,
-            (Other(name, lambda: put(theirs, other), waits),),
+            add_checkpoint,
+            (Other(name, lambda: put(theirs, other), durable),),
         ),
         Case(
             f"{which}: put_writes, 2",
             lambda: ours.put_writes(last, [("n", 1), ("n", 2)], f"{next(tasks)}"),
-            wrote,
+            add_writes,
             (
                 Other(
                     name,
                     lambda: theirs.put_writes(other, [("n", 1), ("n", 2)], f"{next(tasks)}"),
-                    waits,
+                    durable,
                 ),
             ),
         ),
@@ -346,7 +354,7 @@ def against_saver(
 
 
 def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
-    """Compare with Anthropic's file tool, which syncs the file but not its folder."""
+    """Compare with Anthropic's file tool, which syncs the file but not the folder."""
     folder = plan.new_folder()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.anthropic").RetainMemoryTool(me)
@@ -361,7 +369,8 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
         )
         for a, b in (("7: ", "8: "), ("8: ", "7: "))
     ]
-    numbers, turns = count(), {"ours": count(), "theirs": count()}
+    numbers = count()
+    turns = {"ours": count(), "theirs": count()}
     text = "\n".join([f"7: {TEXT}", *["A line of a file that Claude keeps."] * 50])
 
     def create(tool: Any, path: str = "") -> None:
@@ -372,7 +381,8 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
             )
         )
 
-    at, waits = ("memory_tool", "notes"), "yes for the file, no for its folder"
+    at = ("memory_tool", "notes")
+    durable = "yes for the file, no for the folder"
 
     def write(inner: Scope, key: str) -> None:
         inner.items.read([(at, key)])
@@ -391,13 +401,13 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
             f"{which}: create",
             lambda: create(ours),
             library(lambda: f"other-{next(numbers)}"),
-            (Other(name, lambda: create(theirs), waits),),
+            (Other(name, lambda: create(theirs), durable),),
         ),
         Case(
             f"{which}: str_replace",
             lambda: ours.str_replace(edits[next(turns["ours"]) % 2]),
             library(lambda: "3.txt"),
-            (Other(name, lambda: theirs.str_replace(edits[next(turns["theirs"]) % 2]), waits),),
+            (Other(name, lambda: theirs.str_replace(edits[next(turns["theirs"]) % 2]), durable),),
         ),
         Case(
             f"{which}: view",
@@ -411,28 +421,32 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
 
 def graph_server(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with the official memory server, both as processes over standard streams."""
-    tests, clients = import_module("tests.mcp.test_graph"), import_module("tests.mcp.clients")
-    folder, name = plan.new_folder(), "the official memory server"
-    words = clients.command(f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada")
+    tests = import_module("tests.mcp.test_graph")
+    clients = import_module("tests.mcp.clients")
+    folder = plan.new_folder()
+    name = "the official memory server"
+    command = clients.command(
+        f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada"
+    )
     official = [str(tests.NODE), str(tests.OFFICIAL)]
     with ExitStack() as stack:
-        ours, _ = stack.enter_context(tests.stdio_server(words))
+        ours, _ = stack.enter_context(tests.stdio_server(command))
         theirs, _ = stack.enter_context(
             tests.stdio_server(official, MEMORY_FILE_PATH=str(folder / "memory.jsonl"))
         )
         numbers = {ours: count(), theirs: count()}
 
-        def create(ask: Any, amount: int = 1) -> None:
-            names = [f"E{next(numbers[ask])}" for _ in range(amount)]
+        def create(send: Any, amount: int = 1) -> None:
+            names = [f"E{next(numbers[send])}" for _ in range(amount)]
             entities = [
                 {"name": name, "entityType": "place", "observations": [TEXT]} for name in names
             ]
-            answer = ask("tools/call", name="create_entities", arguments={"entities": entities})
+            answer = send("tools/call", name="create_entities", arguments={"entities": entities})
             assert not answer.get("isError"), answer
 
-        for ask in (ours, theirs):
-            while next(numbers[ask]) < size:
-                create(ask, 19)
+        for send in (ours, theirs):
+            while next(numbers[send]) < size:
+                create(send, 19)
         which = f"MCP profile `graph` over stdio, {size:,} entities"
         rows.add(
             plan,
@@ -447,10 +461,10 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
             ("open_nodes", {"names": ["E7"]}),
             ("search_nodes", {"query": "E19"}),
         ):
-            mine, other = (tool_call(ask, tool, arguments) for ask in (ours, theirs))
+            mine, other = (tool_call(send, tool, arguments) for send in (ours, theirs))
             rows.add(plan, Case(f"{which}: {tool}", mine, None, (Other(name, other),)))
 
 
-def tool_call(ask: Any, tool: str, arguments: dict[str, Any]) -> Callable[[], object]:
+def tool_call(send: Any, tool: str, arguments: dict[str, Any]) -> Callable[[], object]:
     """Return a function that calls a tool."""
-    return lambda: ask("tools/call", name=tool, arguments=arguments)
+    return lambda: send("tools/call", name=tool, arguments=arguments)

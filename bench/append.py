@@ -1,4 +1,4 @@
-"""Append of one durable message by one thread, compared with the bare insert and commit."""
+"""Append of one durable message by one thread, compared with a bare insert and commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def sqlite(plan: Plan) -> Table:
-    """Measure on one file per contender. All stay open, because the last to close deletes the log."""
+    """Measure with one file per contender.
+
+    All files stay open: closing the last connection would delete the write-ahead log.
+    """
     folder = plan.new_folder()
     scopes = {
         name: plan.open(f"sqlite:///{folder}/{name}.db")
@@ -27,8 +30,8 @@ def sqlite(plan: Plan) -> Table:
     plan.progress("warming up until every write-ahead log has wrapped")
     for name, me in scopes.items():
         fill_log(me, folder / f"{name}.db")
-    if differing := direct.differences(folder / "insert.db"):
-        raise RuntimeError(f"the pragmas differ: {', '.join(differing)}")
+    if pragmas := direct.differences(folder / "insert.db"):
+        raise RuntimeError(f"These pragmas differ from retain's: {', '.join(pragmas)}.")
     me, keyed = scopes["retain"], scopes["keyed"]
     keys = iter(range(10**9))
     with (
@@ -49,7 +52,8 @@ def sqlite(plan: Plan) -> Table:
         )
     return Table(
         "Append of one message, SQLite",
-        "One thread, `synchronous = full`, compared with the same statements on apsw, with the same tables and pragmas.",
+        "One thread, `synchronous = full`, compared with the same statements on apsw, with the same "
+        "tables and pragmas.",
         RATIO_COLUMNS,
         [
             versus(
@@ -68,7 +72,7 @@ def sqlite(plan: Plan) -> Table:
 
 
 def fill_log(me: Scope, path: Path) -> None:
-    """Write until the write-ahead log restarts: while the file grows, every fsync costs more."""
+    """Write until the write-ahead log restarts. While the log file grows, an fsync takes longer."""
     log = path.with_name(path.name + "-wal")
 
     def restarts() -> int:
@@ -82,7 +86,7 @@ def fill_log(me: Scope, path: Path) -> None:
 
 
 def postgres(plan: Plan) -> Table:
-    """Measure on one database per contender."""
+    """Measure with one database per contender."""
     me = plan.open(plan.postgres("append_retain"))
     urls = [plan.postgres(f"append_{name}") for name in ("insert", "correct")]
     for url in urls:
@@ -93,12 +97,12 @@ def postgres(plan: Plan) -> Table:
             "insert": direct.insert_postgres(bare),
             "correct": direct.correct_postgres(correct),
         }
-        race(5, 20, contenders)  # statements are prepared, pages are warm
+        race(5, 20, contenders)  # prepare the statements and warm up the cache
         timings = race(plan.amount(400, 40), 20, contenders)
     return Table(
         "Append of one message, PostgreSQL",
-        "One thread, `synchronous_commit = on`, server on the same machine, against plain psycopg on the same tables (as a "
-        "superuser, for whom row-level security is off).",
+        "One thread, `synchronous_commit = on`, server on the same machine, compared with plain "
+        "psycopg on the same tables as a superuser, without row-level security.",
         RATIO_COLUMNS,
         [
             versus("insert, commit", timings["retain"], timings["insert"]),

@@ -1,4 +1,4 @@
-"""Capture of a large output: speed compared with a plain file write, and memory."""
+"""Capture of a large output: speed compared with a plain file write, and peak memory."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from pathlib import Path
 from bench.harness import RATIO_COLUMNS, Plan, Table, Target, race, rate, versus
 from retain import Scope
 
-PIECE = 1 << 20
-BUFFERS = 2 * 8 << 20
-MEMORY = """
+PIECE_BYTES = 1 << 20
+MAX_PEAK_MIB = 16
+"""The target for memory: two buffers of 8 MiB."""
+MEASURE_PEAK = """
 import io, re, sys
 from retain import Memory, Settings
 
-def most():
-    with open("/proc/self/status") as status:  # resource.getrusage would also know the size of the process that started it
+def peak_bytes():
+    with open("/proc/self/status") as status:  # resource.getrusage would include the parent process
         return int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read())[1]) * 1024
 
 with Memory.open("sqlite:///" + sys.argv[1], settings=Settings()) as memory:
     prepare = memory.scope(tenant="acme", user="ada", agent="scout").refs.prepare
     with open(sys.argv[2], "rb") as file:
         prepare.keep(prepare(io.BytesIO(file.read(400_000)), source="warm up"))
-        before = most()
+        before = peak_bytes()
         prepare.keep(prepare(file, source="make everything", status="Success"))
-    print(most() - before)
+    print(peak_bytes() - before)
 """
 
 
 class Output(io.RawIOBase):
-    """A large output, read like a pipe. Each has a different first line, so that none is a duplicate."""
+    """A large output, read like a pipe. The first line is unique, so that no output is a duplicate."""
 
     numbers = itertools.count()
 
@@ -86,21 +87,21 @@ def run(plan: Plan) -> Iterator[Table]:
         )
     yield Table(
         "Capture of a large output, SQLite",
-        "From pieces of 1 MiB to a durable reference with its description, hash, lines and tokens; compared with "
-        "the same pieces written to a file with fsync.",
+        "Read pieces of 1 MiB and store a durable reference with its description, hash, lines and "
+        "tokens; compared with writing the same pieces to a file with fsync.",
         RATIO_COLUMNS,
         rows,
     )
     yield Table(
         "Memory for a large output",
-        "Growth of the peak size of a new process, after one small capture.",
+        "Growth of the peak memory of a new process during the capture, after a small one.",
         ("what", "peak", "target", ""),
         peaks,
     )
 
 
 def log(size: int) -> bytes:
-    """Return lines of a build log, all different."""
+    """Return a build log without repeated lines."""
     line = "2026-11-15 05:41:{:02}.{:06} INFO  [worker-{}] compiled src/module_{}/file_{}.c in {} ms, 0 warnings\n"
     lines = (line.format(n % 60, n, n % 8, n % 97, n, n % 1013) for n in itertools.count())
     out = io.BytesIO()
@@ -118,17 +119,17 @@ def capture(me: Scope, source: Path) -> None:
 def write(source: Path, target: Path) -> None:
     """Write the same bytes to a file and sync it."""
     with Output(source) as output, target.open("wb", buffering=0) as file:
-        while piece := output.read(PIECE):
+        while piece := output.read(PIECE_BYTES):
             file.write(piece)
         os.fsync(file.fileno())
     target.unlink()
 
 
 def memory(folder: Path, source: Path, number: int) -> int:
-    """Return the growth in bytes of a process while it captures."""
+    """Return by how many bytes the peak memory of a process grows while it captures."""
     database = folder / f"memory {source.stem} {number}.db"
     done = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(database), str(source)],
+        [sys.executable, "-c", MEASURE_PEAK, str(database), str(source)],
         capture_output=True,
         text=True,
         check=True,
@@ -136,8 +137,8 @@ def memory(folder: Path, source: Path, number: int) -> int:
     return int(done.stdout)
 
 
-def peak(what: str, grown: list[int]) -> list[str]:
+def peak(what: str, growths: list[int]) -> list[str]:
     """Return a row of the memory table."""
-    middle = statistics.median(grown)
-    target = Target(at_most=BUFFERS / 2**20)
-    return [what, f"{middle / 2**20:.1f} MiB", f"{target} MiB", target.verdict(middle / 2**20)]
+    median = statistics.median(growths) / 2**20
+    target = Target(at_most=MAX_PEAK_MIB)
+    return [what, f"{median:.1f} MiB", f"{target} MiB", target.verdict(median)]

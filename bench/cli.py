@@ -29,7 +29,7 @@ print(len(sys.modules), *(name for name in heavy.split() if name in sys.modules)
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Measure fresh processes in turn."""
+    """Start new processes in turns and measure them."""
     commands = dict(COMMANDS)
     if importlib.util.find_spec("retain.cli.main"):
         commands["retain --help"] = HELP
@@ -38,14 +38,14 @@ def run(plan: Plan) -> Iterator[Table]:
     rows = []
     for name, code in commands.items():
         modules, *heavy = count(code)
-        middle = statistics.median(timings[name])
+        median = statistics.median(timings[name])
         low, _, high = statistics.quantiles(timings[name], n=4)
         rows.append(
             [
                 name,
-                duration(middle),
+                duration(median),
                 f"{duration(low)}–{duration(high)}",
-                duration(middle - base),
+                duration(median - base),
                 modules,
                 " ".join(heavy),
             ]
@@ -54,8 +54,15 @@ def run(plan: Plan) -> Iterator[Table]:
         [
             Table(
                 "Startup",
-                "A new process each time, files cached; the last column lists the imported heavy modules.",
-                ("what", "time", "quartiles", "over python", "modules", "heavy modules"),
+                "A new process each time, with files in the page cache.",
+                (
+                    "what",
+                    "time",
+                    "quartiles",
+                    "more than Python",
+                    "modules",
+                    "heavy modules among them",
+                ),
                 rows,
             )
         ]

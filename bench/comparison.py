@@ -1,4 +1,4 @@
-"""A race of an adapter, the library call that it makes, and the framework's own store."""
+"""Compare an adapter with the library call that it makes and with the framework's own store."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ HISTORIES = (20, 1000)
 
 @dataclass(frozen=True)
 class Other:
-    """A framework's own store: its name, its operation, and whether that is durable."""
+    """A framework's own store: its name, its operation, and whether its writes are durable."""
 
     name: str
     call: Call
-    waits: str = ""
+    durable: str = ""
 
 
 @dataclass(frozen=True)
 class Case:
     """One operation to compare.
 
-    `library` is the call that the adapter makes, with what it gives read; None where that is in another process. `objects`
-    makes the framework's own objects of what is stored, or the other way: who wants them pays for them with any store.
+    library: the library call that the adapter makes, including reading its result; None if the
+             call happens in another process
+    objects: converts between stored data and the framework's own objects, which any store must do
+    calls:   the number of calls per round
+    awaited: True if the calls return coroutines
+    hops:    how many calls the adapter runs in a worker thread for one operation
     """
 
     what: str
@@ -44,7 +48,7 @@ class Case:
 
 @dataclass
 class Rows:
-    """The rows of the two tables."""
+    """The rows of both tables: overhead over the library, comparison with other stores."""
 
     overhead_rows: list[list[str]] = field(default_factory=list)
     comparison_rows: list[list[str]] = field(default_factory=list)
@@ -72,13 +76,13 @@ class Rows:
             row = versus(
                 f"{case.what}: {other.name}", ours, timings[other.name], AHEAD, turned=True
             )
-            self.comparison_rows.append([*row, other.waits])
+            self.comparison_rows.append([*row, other.durable])
         done = self.overhead_rows[counts_before[0] :] + self.comparison_rows[counts_before[1] :]
         plan.progress(f"  {case.what}: {', '.join([row[3] for row in done])}")
 
 
 def _race(plan: Plan, case: Case, contenders: Mapping[str, Call]) -> dict[str, Series]:
-    """Return the seconds per call. Coroutines share one event loop; the library runs in a thread."""
+    """Return the seconds per call. Coroutines share an event loop; library calls run in a thread."""
     if not case.awaited:
         race(2, case.calls, contenders)
         return race(plan.amount(40, 15), case.calls, contenders)
@@ -88,7 +92,9 @@ def _race(plan: Plan, case: Case, contenders: Mapping[str, Call]) -> dict[str, S
             await call()
 
     def awaited(name: str, call: Call) -> Call:
-        target = (lambda: _hopping(case.hops, call)) if name in ("library", "objects") else call
+        target = (
+            (lambda: _call_in_thread(case.hops, call)) if name in ("library", "objects") else call
+        )
         return lambda: RUNNER.run(repeated(target))
 
     ready = {name: awaited(name, call) for name, call in contenders.items()}
@@ -97,7 +103,7 @@ def _race(plan: Plan, case: Case, contenders: Mapping[str, Call]) -> dict[str, S
     return {name: [seconds / case.calls for seconds in series] for name, series in timings.items()}
 
 
-async def _hopping(times: int, call: Call) -> None:
+async def _call_in_thread(times: int, call: Call) -> None:
     for _ in range(times - 1):
         await asyncio.to_thread(int)
     await asyncio.to_thread(call)

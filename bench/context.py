@@ -1,5 +1,6 @@
-"""Contexts: what do they cost against a bare read of the same window, does a long conversation cost more than a short one,
-and how much of each prompt is the unchanged beginning of the one before, which a provider's prompt cache serves?
+"""Contexts: time compared with a bare read of the same window, and unchanged prefixes of prompts.
+
+A provider's prompt cache serves the part of a prompt that is an unchanged prefix of the previous one.
 """
 
 from __future__ import annotations
@@ -29,25 +30,26 @@ from bench.window import MAX_SEQ, fill
 from retain import Memory, NewMessage, Scope, Settings
 from retain.base import tokens
 
-OTHERS = 90
-ENTRIES = 200
-REFERENCES = 100
+OTHER_SESSIONS = 90
+ENTRY_COUNT = 200
+REFERENCE_COUNT = 100
 QUESTION = "And which platform does it leave from?"
 WORDS = TEXT.replace(";", "").replace(".", "").lower().split()
-ORDINARY = Settings()
-EXTRACTIVE = Settings(summary_enabled=True, summary_model="extractive")
+DEFAULT_SETTINGS = Settings()
+EXTRACTIVE_SUMMARIES = Settings(summary_enabled=True, summary_model="extractive")
 TURNS = (200, 60)
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield the speed on SQLite, then the shares of unchanged prompts."""
+    """Yield the speed on SQLite, then the share of prompts that does not change."""
     yield speed(plan)
     yield prefixes(plan)
 
 
 def speed(plan: Plan) -> Table:
-    """Measure a session of 10,000 and one of 100 messages, in a tenant of 100,000."""
-    large, others = 10_000, plan.amount(OTHERS, OTHERS // 3)
+    """Measure sessions of 10,000 and of 100 messages, in a tenant of 100,000."""
+    large = 10_000
+    others = plan.amount(OTHER_SESSIONS, OTHER_SESSIONS // 3)
     folder = plan.new_folder()
     plan.progress(f"writing {large + others * 1000:,} messages")
     me = plan.open(f"sqlite:///{folder}/context.db")
@@ -58,15 +60,15 @@ def speed(plan: Plan) -> Table:
     fill(me, large)
     short = me.sessions.add("short").id
     me.messages.extend(short, [NewMessage("user", TEXT)] * 100)
-    remember(me)
+    add_memories(me)
     for session in (SESSION, short):
-        for number in range(REFERENCES):
+        for number in range(REFERENCE_COUNT):
             output = f"line {number} of an output\n" * 400
             me.refs.capture(
                 output, source=f"make target-{number}", status="Success", session=session
             )
     shown = sum(item.layer == "window" for item in me.context(SESSION, QUESTION).report.items)
-    held = memory.settings.context_budget() // me.messages.get(SESSION, 1).tokens
+    fitting = memory.settings.context_budget() // me.messages.get(SESSION, 1).tokens
     with closing(direct.connect(folder / "context.db")) as bare:
 
         def window(number: int) -> Callable[[], object]:
@@ -80,7 +82,7 @@ def speed(plan: Plan) -> Table:
         contenders: dict[str, Callable[[], object]] = {
             "long": lambda: me.context(SESSION, QUESTION),
             "short": lambda: me.context(short, QUESTION),
-            "bare": window(held),
+            "bare": window(fitting),
             "bare shown": window(shown),
             "bare 20": window(20),
             "records": lambda: me.messages.window(SESSION, last=shown),
@@ -91,13 +93,13 @@ def speed(plan: Plan) -> Table:
     goal = Target(at_most=10)
     rows = [
         versus(
-            f"against a bare select of the {held} messages that the budget holds",
+            f"against a bare select of the {fitting} messages that fit the budget",
             timings["long"],
             timings["bare"],
             goal,
         ),
         versus(
-            f"against a bare select of the {shown} messages that are shown",
+            f"against a bare select of the {shown} messages in the context",
             timings["long"],
             timings["bare shown"],
         ),
@@ -114,22 +116,23 @@ def speed(plan: Plan) -> Table:
             Target(at_most=1.3),
         ),
         versus(
-            "20 messages and nothing else remembered, against a bare select of them",
+            "context of 20 messages without other memory, against a bare select of them",
             timings["alone"],
             timings["bare 20"],
         ),
     ]
     about = (
-        f"A budget of {memory.settings.context_budget():,} tokens; {large + others * 1000:,} messages in the tenant, "
-        f"{ENTRIES} entries, {REFERENCES} references, notes of 20 sections, 20 keys; read, shared, written and reported."
+        f"A budget of {memory.settings.context_budget():,} tokens; {large + others * 1000:,} messages in "
+        f"the tenant, {ENTRY_COUNT} entries, {REFERENCE_COUNT} references, notes of 20 sections, 20 state "
+        "keys. The time includes reading, dividing the budget, rendering and the report."
     )
     return Table("A context, SQLite", about, RATIO_COLUMNS, rows)
 
 
-def remember(me: Scope) -> None:
-    """Add entries, notes, state and references."""
+def add_memories(me: Scope) -> None:
+    """Add entries, notes and state."""
     rng = random.Random(1)
-    for number in range(ENTRIES):
+    for number in range(ENTRY_COUNT):
         me.entries.add(sentence(rng), kind="core" if number % 2 else "journal")
     me.notes.overwrite(
         "".join(
@@ -141,105 +144,112 @@ def remember(me: Scope) -> None:
 
 
 def sentence(rng: random.Random, words: int = 14) -> str:
-    """Return some new words."""
+    """Return a sentence of random words."""
     return " ".join(rng.choices(WORDS, k=words)).capitalize() + "."
 
 
 @dataclass(frozen=True)
-class Talk:
-    """A kind of conversation of 200 turns."""
+class Scenario:
+    """A kind of conversation, in which prompts are compared."""
 
     name: str
     tools: bool = False
     state: bool = False
     entries: int = 0
-    settings: Settings = ORDINARY
+    settings: Settings = DEFAULT_SETTINGS
 
 
-TALKS = (
-    Talk("all messages"),
-    Talk("a key changes every turn", state=True),
-    Talk("an entry is added every 20 turns", entries=20),
-    Talk("tool calls in every third turn, their outputs captured", tools=True),
-    Talk("extractive summaries", settings=EXTRACTIVE),
-    Talk(
+SCENARIOS = (
+    Scenario("all messages"),
+    Scenario("a key changes every turn", state=True),
+    Scenario("an entry is added every 20 turns", entries=20),
+    Scenario("tool calls in every third turn, their outputs captured", tools=True),
+    Scenario("extractive summaries", settings=EXTRACTIVE_SUMMARIES),
+    Scenario(
         "extractive summaries, tool calls, a key, entries",
         tools=True,
         state=True,
         entries=20,
-        settings=EXTRACTIVE,
+        settings=EXTRACTIVE_SUMMARIES,
     ),
 )
 
 
 def prefixes(plan: Plan) -> Table:
-    """Compare each prompt with the previous one, in conversations that outgrow the budget."""
+    """Compare each prompt with the previous one, in conversations larger than the budget."""
     rows = []
-    for talk in TALKS:
-        plan.progress(talk.name)
-        same, whole, largest, last = shares(talk, plan.amount(*TURNS))
-        share = same / whole
+    for scenario in SCENARIOS:
+        plan.progress(scenario.name)
+        unchanged, total, largest, second_half = shares(scenario, plan.amount(*TURNS))
+        share = unchanged / total
         target = Target(at_least=0.85)
         rows.append(
             [
-                talk.name,
+                scenario.name,
                 f"{100 * share:.1f} %",
-                f"{100 * last:.1f} %",
+                f"{100 * second_half:.1f} %",
                 f"{largest:,}",
                 str(target),
                 target.verdict(share),
             ]
         )
     about = (
-        "Tokens (exact, o200k) that are an unchanged beginning of the prompt of the turn before, of all prompts, "
-        f"over {plan.amount(*TURNS)} turns with a budget of {ORDINARY.context_budget():,} tokens; the same in the second half, "
-        "when the conversation no longer fits; and the largest prompt, as plain text."
+        "Share of the tokens (exact, o200k) of all prompts that are an unchanged prefix of the previous "
+        f"turn's prompt, over {plan.amount(*TURNS)} turns with a budget of "
+        f"{DEFAULT_SETTINGS.context_budget():,} tokens; the same for the second half, when the "
+        "conversation no longer fits; and the tokens of the largest prompt as plain text."
     )
     return Table(
         "Unchanged prefixes of prompts",
         about,
-        ("conversation", "share", "second half", "largest", "aim", ""),
+        ("conversation", "share", "second half", "largest", "target", ""),
         rows,
     )
 
 
-def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
+def shares(scenario: Scenario, turns: int) -> tuple[int, int, int, float]:
     """Return unchanged tokens, all tokens, the largest prompt, and the share in the second half."""
     rng = random.Random(7)
-    counted = tokens.counter("gpt-4o")
-    before, stayed, sizes, largest = "", [], [], 0
-    with Memory.open("memory:", settings=talk.settings) as memory:
+    count_tokens = tokens.counter("gpt-4o")
+    before = ""
+    unchanged = []
+    sizes = []
+    largest = 0
+    with Memory.open("memory:", settings=scenario.settings) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
         me.agents.add(AGENT, prompt="You are a travel assistant. " + sentence(rng, 60))
-        remember_little(me, rng)
+        add_initial_memories(me, rng)
         for turn in range(turns):
             question = sentence(rng, 20)
-            if talk.state:
+            if scenario.state:
                 me.state.set("turn", turn)
-            if talk.entries and turn % talk.entries == talk.entries - 1:
+            if scenario.entries and turn % scenario.entries == scenario.entries - 1:
                 me.entries.add(sentence(rng))
             context = me.context(SESSION, question)
             prompt = "\n".join(
                 json.dumps(message, ensure_ascii=False) for message in context.messages
             )
-            stayed.append(counted(os.path.commonprefix([before, prompt])))  # noqa: RUF071, characters are what is meant
-            sizes.append(counted(prompt))
-            largest = max(largest, counted(context.text()))
+            unchanged.append(count_tokens(os.path.commonprefix([before, prompt])))  # noqa: RUF071 - a prefix of characters, not of paths
+            sizes.append(count_tokens(prompt))
+            largest = max(largest, count_tokens(context.text()))
             before = prompt
             me.save_turn(
                 SESSION,
-                turn_of(rng, question, turn, talk.tools and turn % 3 == 2),
+                turn_of(rng, question, turn, scenario.tools and turn % 3 == 2),
                 context=context,
             )
-            if talk.settings.summary_enabled:
+            if scenario.settings.summary_enabled:
                 me.summaries.fold(SESSION)
-    stayed, sizes, half = stayed[1:], sizes[1:], turns // 2
-    return sum(stayed), sum(sizes), largest, sum(stayed[half:]) / sum(sizes[half:])
+    unchanged = unchanged[1:]
+    sizes = sizes[1:]
+    half = turns // 2
+    second_half = sum(unchanged[half:]) / sum(sizes[half:])
+    return sum(unchanged), sum(sizes), largest, second_half
 
 
-def remember_little(me: Scope, rng: random.Random) -> None:
-    """Add the memories that exist before the conversation."""
+def add_initial_memories(me: Scope, rng: random.Random) -> None:
+    """Add the entries, notes and state that exist before the conversation."""
     for number in range(10):
         me.entries.add(sentence(rng), kind="core" if number % 2 else "journal")
     me.notes.overwrite(f"## Preferences\n\n{sentence(rng)}\n\n## Facts\n\n{sentence(rng)}\n")

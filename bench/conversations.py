@@ -1,4 +1,4 @@
-"""The adapters for conversations, compared with the stores of their frameworks."""
+"""The adapters for conversations, compared with the frameworks' own stores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -22,7 +23,7 @@ NOT_DURABLE = "no"
 
 
 def reads(size: int) -> int:
-    """Reads of the history per turn."""
+    """Return the number of reads per round: fewer for a long history."""
     return 5 if size == HISTORIES[0] else 1
 
 
@@ -38,7 +39,7 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
     me.sessions.add(f"{id} library")
     for session in (ours, theirs):
         RUNNER.run(session.add_items([item] * size))
-    waits = f"yes: {pragmas(RUNNER.run(asyncio.to_thread(theirs._get_connection)))}"
+    durable = f"yes: {pragmas(RUNNER.run(asyncio.to_thread(theirs._get_connection)))}"
     which = f"RetainSession, {size:,} items"
     for case in (
         Case(
@@ -60,7 +61,7 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
             f"{which}: add_items, 2",
             lambda: ours.add_items([item] * 2),
             lambda: me.messages.extend(f"{id} library", [NewMessage("user", TEXT)] * 2),
-            (Other("SQLiteSession", lambda: theirs.add_items([item] * 2), waits),),
+            (Other("SQLiteSession", lambda: theirs.add_items([item] * 2), durable),),
             awaited=True,
         ),
     ):
@@ -79,11 +80,14 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
-    """Measure adding two messages and reading all of them."""
+    """Measure reading all messages, and adding two."""
     factory = import_module("retain.integrations.langchain").RetainChatMessageHistory
-    words = import_module("langchain_core.messages")
-    turn = [words.HumanMessage(content=TEXT), words.AIMessage(content=TEXT)]
-    with psycopg.connect(other) if other else _Nothing() as connection:
+    langchain_messages = import_module("langchain_core.messages")
+    turn = [
+        langchain_messages.HumanMessage(content=TEXT),
+        langchain_messages.AIMessage(content=TEXT),
+    ]
+    with psycopg.connect(other) if other else nullcontext() as connection:
         if other:
             others = import_module("langchain_postgres").PostgresChatMessageHistory
             others.create_tables(connection, "history")
@@ -93,15 +97,13 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
         me.sessions.add(f"{id} library")
         for history in histories:
             history.add_messages(turn * (size // 2))
-        written = [words.message_to_dict(message) for message in ours.messages]
-        name, which = (
-            "PostgresChatMessageHistory",
-            f"RetainChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}",
-        )
+        written = [langchain_messages.message_to_dict(message) for message in ours.messages]
+        name = "PostgresChatMessageHistory"
+        which = f"RetainChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}"
         theirs = histories[-1]
 
         def build() -> object:
-            return words.messages_from_dict(written)
+            return langchain_messages.messages_from_dict(written)
 
         for case in (
             Case(
@@ -119,36 +121,29 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
                     f"{id} library", [NewMessage("user", TEXT), NewMessage("assistant", TEXT)]
                 ),
                 (Other(name, lambda: theirs.add_messages(turn), "yes"),) if other else (),
-                lambda: [words.message_to_dict(message) for message in turn],
+                lambda: [langchain_messages.message_to_dict(message) for message in turn],
             ),
         ):
             rows.add(plan, case)
 
 
-class _Nothing:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
-
-
 def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
-    """Measure Pydantic AI, whose only store of its own is in memory."""
+    """Compare with InMemoryConversationStore, the only store that Pydantic AI itself has."""
     me = plan.open(f"sqlite:///{plan.new_folder()}/retain.db")
     store = import_module("retain.integrations.pydantic_ai").RetainConversationStore(me)
-    answer, module = (
-        import_module("pydantic_ai.messages"),
-        import_module("pydantic_ai.conversation"),
-    )
+    messages = import_module("pydantic_ai.messages")
+    module = import_module("pydantic_ai.conversation")
     turn = [
-        answer.ModelRequest(parts=[answer.UserPromptPart(content=TEXT)]),
-        answer.ModelResponse(parts=[answer.TextPart(content=TEXT)], model_name="test"),
+        messages.ModelRequest(parts=[messages.UserPromptPart(content=TEXT)]),
+        messages.ModelResponse(parts=[messages.TextPart(content=TEXT)], model_name="test"),
     ]
-    adapter = answer.ModelMessagesTypeAdapter
+    adapter = messages.ModelMessagesTypeAdapter
     id, library = str(uuid.uuid4()), str(uuid.uuid4())
     conversation = module.Conversation(messages=turn * (size // 2), conversation_id=id)
     memory = import_module("pydantic_ai.conversation_store").InMemoryConversationStore()
     copy = module.Conversation(messages=turn * (size // 2), conversation_id=id)
-    for first, kept in ((store, conversation), (memory, copy)):
-        RUNNER.run(first.save(kept))
+    RUNNER.run(store.save(conversation))
+    RUNNER.run(memory.save(copy))
     written = adapter.dump_json(conversation.messages)
     rows.add(
         plan,
@@ -163,7 +158,9 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
             hops=2,
         ),
     )
-    stored = [NewMessage(first.role, first.content) for first in me.messages.window(id, last=2)]
+    stored = [
+        NewMessage(message.role, message.content) for message in me.messages.window(id, last=2)
+    ]
     me.sessions.add(library, attributes=me.sessions.get(id).attributes)
 
     def work(inner: Scope) -> None:
@@ -183,7 +180,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
             lambda: (me.sessions.get(library), me.transaction(work, lock="conversation")),
             (
                 Other(
-                    "InMemoryConversationStore", lambda: save(memory, copy), "no: it keeps nothing"
+                    "InMemoryConversationStore", lambda: save(memory, copy), "no: it is in memory"
                 ),
             ),
             lambda: json.loads(adapter.dump_json(turn)),
@@ -195,17 +192,14 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
 
 def adk(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteSessionService and DatabaseSessionService on SQLite with a rollback journal."""
-    folder, sessions = plan.new_folder(), "google.adk.sessions"
+    folder = plan.new_folder()
+    sessions = "google.adk.sessions"
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.adk").RetainSessionService(me)
-    event, genai = (
-        import_module("google.adk.events.event").Event,
-        import_module("google.genai.types"),
-    )
-    actions, talk = (
-        import_module("google.adk.events.event_actions").EventActions,
-        import_module("retain.messages.formats.adk"),
-    )
+    event = import_module("google.adk.events.event").Event
+    genai = import_module("google.genai.types")
+    actions = import_module("google.adk.events.event_actions").EventActions
+    adk_format = import_module("retain.messages.formats.adk")
     services = {
         "SqliteSessionService": import_module(
             f"{sessions}.sqlite_session_service"
@@ -215,7 +209,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
         ).DatabaseSessionService(f"sqlite+aiosqlite:///{folder}/sql.db"),
     }
 
-    def said(number: int) -> Any:
+    def new_event(number: int) -> Any:
         content = genai.Content(role="user", parts=[genai.Part(text=TEXT)])
         return event(
             author="user",
@@ -224,11 +218,9 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
             actions=actions(state_delta={"turn": number}),
         )
 
-    key, numbers, library = (
-        {"app_name": "scout", "user_id": "ada", "session_id": f"s{size}"},
-        count(),
-        f"lib{size}",
-    )
+    key = {"app_name": "scout", "user_id": "ada", "session_id": f"s{size}"}
+    numbers = count()
+    library = f"lib{size}"
     loaded = {
         name: RUNNER.run(value.create_session(**key))
         for name, value in {"ours": ours, **services}.items()
@@ -236,12 +228,14 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
     me.sessions.add(library)
 
     async def append(name: str, service: Any) -> None:
-        await service.append_event(loaded[name], said(next(numbers)))
+        await service.append_event(loaded[name], new_event(next(numbers)))
 
     def write() -> None:
-        created = said(next(numbers))
-        message = talk.packed(created.model_dump(mode="json", by_alias=True, exclude_none=True))
-        me.transaction(lambda inner: _both(inner, library, message, created.id))
+        created = new_event(next(numbers))
+        message = adk_format.packed(
+            created.model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
+        me.transaction(lambda inner: _append_with_state(inner, library, message, created.id))
 
     for _ in range(size):
         RUNNER.run(append("ours", ours))
@@ -250,11 +244,11 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
             RUNNER.run(append(name, service))
     events = RUNNER.run(ours.get_session(**key)).events
     written = [value.model_dump(mode="json", by_alias=True, exclude_none=True) for value in events]
-    waits = "yes: `journal_mode = delete`, `synchronous = full`"
+    durable = "yes: `journal_mode = delete`, `synchronous = full`"
 
-    def others(call: Callable[[str, Any], Any], waits: str = "") -> tuple[Other, ...]:
+    def others(call: Callable[[str, Any], Any], durable: str = "") -> tuple[Other, ...]:
         return tuple(
-            Other(name, partial(call, name, value), waits) for name, value in services.items()
+            Other(name, partial(call, name, value), durable) for name, value in services.items()
         )
 
     for case in (
@@ -271,14 +265,14 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
             f"RetainSessionService, {size:,} events: append_event with state",
             lambda: append("ours", ours),
             write,
-            others(append, waits),
+            others(append, durable),
             awaited=True,
         ),
     ):
         rows.add(plan, case)
 
 
-def _both(inner: Scope, session: str, message: NewMessage, key: str) -> None:
+def _append_with_state(inner: Scope, session: str, message: NewMessage, key: str) -> None:
     inner.messages.extend(
         session, [message], key=key, expected_last_seq=inner.sessions.get(session).last_seq
     )
@@ -295,12 +289,13 @@ def _read(me: Scope, session: str) -> object:
 
 
 def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
-    """Compare with FileHistoryProvider, which appends to a file without a sync."""
-    folder, module = plan.new_folder(), import_module("agent_framework")
+    """Compare with FileHistoryProvider, which appends to a file without syncing it."""
+    folder = plan.new_folder()
+    module = import_module("agent_framework")
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.agent_framework").RetainHistoryProvider(me)
     theirs = module.FileHistoryProvider(str(folder / "files"))
-    talk = import_module("retain.messages.formats.agent_framework")
+    message_format = import_module("retain.messages.formats.agent_framework")
     numbers = count()
 
     def turn() -> list[Any]:
@@ -318,7 +313,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     written = [message.to_dict() for message in history_messages]
 
     def save() -> None:
-        new = [talk.packed(message.to_dict()) for message in turn()]
+        new = [message_format.packed(message.to_dict()) for message in turn()]
         me.transaction(
             lambda inner: (
                 inner.messages.window(library, last=3),
@@ -348,4 +343,4 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
         rows.add(plan, case)
 
 
-QUESTIONS = (openai_agents, langchain, pydantic_ai, adk, agent_framework)
+COMPARISONS = (openai_agents, langchain, pydantic_ai, adk, agent_framework)

@@ -1,7 +1,8 @@
-"""The same work done directly with the drivers: same tables, same pragmas, same durability.
+"""The same work with the bare drivers: same tables, same pragmas, same durability.
 
-`insert` is the least that could be called an append: the number is given from outside and nothing is checked.
-`correct` is what a program must do when it is not alone: find the session's next number inside the transaction.
+`insert` is the smallest possible append: a counter in the program numbers the messages, and nothing
+is checked. `correct` is an append that also works with several writers: the transaction reads the
+session's next number.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
 
 
 def differences(path: Path) -> list[str]:
-    """Return the pragmas in which a direct connection differs from retain's; a fair comparison has none."""
+    """Return the pragmas in which a bare connection differs from retain's: none, if it is fair."""
     ours = open_connection(path, 30.0, writing=True, relaxed=False)
     direct = connect(path)
     try:
@@ -88,7 +89,7 @@ def last_seq(connection: apsw.Connection) -> int:
 
 
 def insert(connection: apsw.Connection) -> Callable[[], None]:
-    """Return a function that begins, inserts and commits; a counter outside the database numbers rows."""
+    """Return a function that begins, inserts and commits; a counter numbers the messages."""
     execute = connection.execute
     seq = last_seq(connection)
 
@@ -126,7 +127,7 @@ def connect_postgres(url: str) -> psycopg.Connection[Any]:
 
 
 def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:
-    """Return a function that inserts and commits; a counter outside the database numbers rows."""
+    """Return a function that inserts and commits; a counter numbers the messages."""
     sql = INSERT.replace("?", "%s")
     row = connection.execute(NEXT.replace("?", "%s"), (TENANT, SESSION)).fetchone()
     seq = int(row[0]) - 1 if row else 0
@@ -144,7 +145,8 @@ def correct_postgres(
     connection: psycopg.Connection[Any], session: str = SESSION
 ) -> Callable[[], None]:
     """Return a function that locks the session, reads the next number, inserts and commits."""
-    sql, next_number = INSERT.replace("?", "%s"), NEXT.replace("?", "%s")
+    sql = INSERT.replace("?", "%s")
+    next_number = NEXT.replace("?", "%s")
     lock = "select 1 from sessions where tenant = %s and id = %s for no key update"
 
     def append() -> None:

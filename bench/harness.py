@@ -1,7 +1,8 @@
 """Shared parts of the benchmarks: races, medians with quartiles, and tables of ratios.
 
-Whatever is compared takes turns in many short rounds on the same disk, so that a busy moment of the machine meets all of
-them. A ratio is taken inside each round, and its median and quartiles over the rounds are shown. Nothing is asserted.
+The compared calls take turns in many short rounds on the same disk, so that a busy moment of the
+machine affects all of them. Each round gives one ratio; the tables show the median and the quartiles
+of these ratios. The benchmarks assert nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Plan:
         return Path(tempfile.mkdtemp(dir=self.folder))
 
     def open(self, url: str, clock: Clock | None = None) -> Scope:
-        """Open a memory, add a session and return the scope. Closed at the end of the run."""
+        """Open a memory, add a session and return the scope. `close` closes the memory."""
         memory = Memory.open(url, settings=Settings(), clock=clock)
         self._opened.append(memory)
         me = scope_of(memory)
@@ -67,7 +68,7 @@ class Plan:
         return next(memory for memory in self._opened if memory.database is me.messages._database)
 
     def postgres(self, name: str) -> str:
-        """Create a PostgreSQL database and return its address. Starts the server if necessary."""
+        """Create a PostgreSQL database and return its address. The first call starts the server."""
         if self._server is None:
             self.progress("starting PostgreSQL")
             self._server = PostgresServer("modern")
@@ -86,7 +87,7 @@ class Plan:
 def race(
     rounds: int, calls: int, contenders: Mapping[str, Callable[[], object]]
 ) -> dict[str, Series]:
-    """Return the seconds per call of each contender in each round. Each round starts with another one."""
+    """Return the seconds per call of each contender, for each round. The first to run changes."""
     names = list(contenders)
     timings: dict[str, Series] = {name: [] for name in names}
     for turn in range(rounds):
@@ -121,7 +122,7 @@ class Target:
 
 
 class Ahead(Target):
-    """The target of being faster than the alternative."""
+    """A target: retain is faster than the alternative."""
 
     def __init__(self) -> None:
         super().__init__(at_least=1)
@@ -133,7 +134,7 @@ class Ahead(Target):
 
 @dataclass(frozen=True)
 class Table:
-    """A result: a title, a line of explanation, and rows of text."""
+    """A result: a title, an explanation, and rows of text."""
 
     title: str
     about: str
@@ -160,23 +161,23 @@ def versus(
     target: Target | None = None,
     *,
     show: Callable[[float], str] | None = None,
-    turned: bool = False,
+    inverted: bool = False,
 ) -> list[str]:
-    """Return a row of RATIO_COLUMNS: our time over theirs, or with `turned` theirs over ours."""
+    """Return a row of RATIO_COLUMNS: our time over theirs, or with `inverted` theirs over ours."""
     show = show or duration
-    ratios = [b / a if turned else a / b for a, b in zip(ours, theirs, strict=True)]
-    middle = statistics.median(ratios)
+    ratios = [b / a if inverted else a / b for a, b in zip(ours, theirs, strict=True)]
+    median = statistics.median(ratios)
     low, _, high = (
-        statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (middle, middle, middle)
+        statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (median, median, median)
     )
     return [
         what,
         show(statistics.median(ours)),
         show(statistics.median(theirs)),
-        f"{middle:.2f}",
+        f"{median:.2f}",
         f"{low:.2f}–{high:.2f}",
         str(target or ""),
-        target.verdict(middle) if target else "",
+        target.verdict(median) if target else "",
     ]
 
 
@@ -193,7 +194,7 @@ def rate(per_second: float) -> str:
 
 
 def fsync_seconds(folder: Path, times: int = 200) -> Series:
-    """Return the times of overwriting one page and syncing it."""
+    """Return the seconds that each of several page writes takes to sync."""
     timings = []
     with (folder / "fsync").open("wb", buffering=0) as file:
         file.write(bytes(1 << 20))
@@ -210,8 +211,8 @@ def fsync_seconds(folder: Path, times: int = 200) -> Series:
 @contextmanager
 def planned(quick: bool, folder: Path | None, progress: Callable[[str], None]) -> Iterator[Plan]:
     """Yield a plan with a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="retain-bench-", dir=folder) as place:
-        plan = Plan(quick, Path(place), progress)
+    with tempfile.TemporaryDirectory(prefix="retain-bench-", dir=folder) as path:
+        plan = Plan(quick, Path(path), progress)
         try:
             yield plan
         finally:

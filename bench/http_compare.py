@@ -3,9 +3,9 @@
     python -m bench.http_compare OTHER_CHECKOUT [--rounds 5] [--seconds 3] [--log-level info]
 
 Each checkout runs `retain serve` from its own `.venv`, on an empty SQLite database of its own. Both
-servers get the same requests in turns, each with a key, from 32 connections. The figure is the CPU
-time of the server process, which other programs on the machine change less than the time on the
-clock.
+servers get the same requests in turns, each with an API key, from 32 connections. The figure is the
+CPU time of the server process, because other programs on the machine affect it less than elapsed
+time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import psutil
 
-from bench.load import Clients, Job, written
-from bench.servers import Served
+from bench.load import Clients, Job, format_request
+from bench.servers import ServerProcess
 
 CLIENTS = 32
 LONG_SESSION_MESSAGES = 200
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.http_compare", description=__doc__)
     parser.add_argument("other", type=Path, help="the checkout to compare with")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of each measurement")
     parser.add_argument("--log-level", default="info", help="`warning` turns the request log off")
     options = parser.parse_args()
     here = Path(__file__).parent.parent
@@ -45,7 +45,7 @@ def main() -> None:
         Candidate(options.other, Path(folder, "other"), options.log_level) as other,
         Candidate(here, Path(folder, "here"), options.log_level) as this,
     ):
-        print(f"{'CPU per request':<16} {'other':>9} {'this':>9} {'speed of this':>14}")
+        print(f"{'CPU per request':<16} {'other':>9} {'this':>9} {'speed-up':>14}")
         for name in ("append", "last 50", "search"):
             times: dict[Candidate, list[float]] = {other: [], this: []}
             for number in range(options.rounds + 1):
@@ -64,7 +64,7 @@ def main() -> None:
             )
 
 
-class Candidate(Served):
+class Candidate(ServerProcess):
     """The server of a checkout, with a session for each client and a long one."""
 
     def __init__(self, checkout: Path, folder: Path, log_level: str) -> None:
@@ -111,21 +111,23 @@ class Candidate(Served):
         """Return the requests of a measurement."""
         if name == "append":
             paths = [f"/api/messages/s{number}" for number in range(CLIENTS)]
-            return [written("POST", path, MESSAGE, **self.headers) for path in paths]
+            return [format_request("POST", path, MESSAGE, **self.headers) for path in paths]
         if name == "search":
             queries = [{"query": f"the {topic} in March"} for topic in TOPICS]
-            return [written("POST", "/api/search", query, **self.headers) for query in queries]
-        return [written("GET", "/api/messages/long/window?last=50", **self.headers)]
+            return [
+                format_request("POST", "/api/search", query, **self.headers) for query in queries
+            ]
+        return [format_request("GET", "/api/messages/long/window?last=50", **self.headers)]
 
 
 def measure(clients: Clients, server: Candidate, name: str, seconds: float) -> float:
-    """Return the seconds of CPU time that the server took per request."""
+    """Return the CPU seconds that the server uses per request."""
     process = psutil.Process(server.process.pid)
     before = process.cpu_times()
     outcome = clients.run(Job(server.address, server.requests(name), CLIENTS, seconds))
     after = process.cpu_times()
     if outcome.errors:
-        raise RuntimeError(f"requests failed: {dict(outcome.statuses)}")
+        raise RuntimeError(f"Requests failed; responses by status: {dict(outcome.statuses)}")
     used = after.user + after.system - before.user - before.system
     return used / outcome.statuses.total()
 

@@ -1,7 +1,7 @@
 """HTTP requests: a durable append and a window of a long session, compared with an empty route.
 
-The clients are 64 connections from a process of their own. Every request has a key, and all that a server does for a request
-is on: the guard, the log, the metrics; only the limit of requests per second is off. All servers stay up, and take turns.
+A separate process opens 64 connections. Every request has an API key. The server runs with its
+middleware, request log and metrics; only the rate limit is off. All servers stay up and take turns.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from bench.harness import (
     scope_of,
     versus,
 )
-from bench.load import Clients, Job, Outcome, written
+from bench.load import Clients, Job, Outcome, format_request
 from retain import Memory, NewMessage, Settings
 
 CLIENTS = 64
-LONG = "long"
+LONG_SESSION = "long"
 COLUMNS = (*RATIO_COLUMNS, "slowest 1 %", "ratio", "target", "", "errors")
 BODY = {"role": "user", "content": TEXT}
 MEBIBYTE = 1 << 20
@@ -57,18 +57,23 @@ def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
         servers.retain(database, folder / "retain.log") as full,
     ):
         jobs = {
-            "empty": Job(bare.address, [written("GET", "/")]),
+            "empty": Job(bare.address, [format_request("GET", "/")]),
             "append": Job(full.address, appends(key)),
             "window": Job(
                 full.address,
-                [written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))],
+                [
+                    format_request(
+                        "GET", f"/api/messages/{LONG_SESSION}/window?last=50", **headers(key)
+                    )
+                ],
             ),
         }
         outcomes = take_turns(clients, plan.amount(15, 5), plan.amount(4, 2), jobs)
     return Table(
         f"{CLIENTS} clients over HTTP, {engine}",
-        "Requests per second, compared with an empty route on the same server; an API key on every request, a session for "
-        "each writer, every append durable before it is answered. The clients, the server and the database share the cores.",
+        "Requests per second, compared with an empty route on the same server library. Every request has "
+        "an API key, each writer has its own session, and every append is durable before the response. "
+        "The clients, the server and the database share the cores.",
         COLUMNS,
         [
             row("append of one message", outcomes, "append"),
@@ -80,7 +85,7 @@ def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
 def take_turns(
     clients: Clients, rounds: int, seconds: float, jobs: Mapping[str, Job]
 ) -> dict[str, list[Outcome]]:
-    """Return the outcomes of each job in each round, after a warm-up. Each round starts with another job."""
+    """Return the outcomes of each job, one per round, after a warm-up. The first job to run changes."""
     names = list(jobs)
     outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     for turn in range(rounds + 1):
@@ -98,21 +103,28 @@ def row(what: str, outcomes: Mapping[str, list[Outcome]], name: str) -> list[str
     def series(name: str, figure: Callable[[Outcome], float]) -> Series:
         return [figure(outcome) for outcome in outcomes[name]]
 
-    def good(outcome: Outcome) -> float:
-        return outcome.good
+    def per_second(outcome: Outcome) -> float:
+        return outcome.successes_per_second
 
-    def slow(outcome: Outcome) -> float:
-        return outcome.slowest(0.99)
+    def p99(outcome: Outcome) -> float:
+        return outcome.latency(0.99)
 
-    fast = versus(what, series(name, good), series("empty", good), Target(at_least=0.4), show=rate)
-    late = versus(what, series(name, slow), series("empty", slow), Target(at_most=10))
+    _, ours, theirs, ratio, _, target, verdict = versus(
+        what, series(name, p99), series("empty", p99), Target(at_most=10)
+    )
     return [
-        *fast,
-        f"{late[1]} / {late[2]}",
-        late[3],
-        late[5],
-        late[6],
-        str(sum(o.errors for o in outcomes[name])),
+        *versus(
+            what,
+            series(name, per_second),
+            series("empty", per_second),
+            Target(at_least=0.4),
+            show=rate,
+        ),
+        f"{ours} / {theirs}",
+        ratio,
+        target,
+        verdict,
+        str(sum(outcome.errors for outcome in outcomes[name])),
     ]
 
 
@@ -126,7 +138,7 @@ def chat(plan: Plan, clients: Clients) -> Table:
     with servers.scripted(database, plan.new_folder() / "chat.log") as server:
         for number in (1, 8):
             requests = [
-                written(
+                format_request(
                     "POST",
                     "/api/chat",
                     {
@@ -138,73 +150,76 @@ def chat(plan: Plan, clients: Clients) -> Table:
                 for n in range(number)
             ]
             outcome = clients.run(Job(server.address, requests, number, plan.amount(20, 5)))
-            middle = outcome.slowest(0.5)
+            median = outcome.latency(0.5)
             target = Target(at_most=30) if number == 1 else None
             rows.append(
                 [
                     f"{number} at once",
-                    duration(middle),
-                    duration(outcome.slowest(0.99)),
+                    duration(median),
+                    duration(outcome.latency(0.99)),
                     f"{target} ms" if target else "",
-                    target.verdict(middle * 1000) if target else "",
-                    rate(outcome.good),
+                    target.verdict(median * 1000) if target else "",
+                    rate(outcome.successes_per_second),
                     str(outcome.errors),
                 ]
             )
     return Table(
-        "A turn of a chat, SQLite",
-        "Everything except the model: store the message, assemble the context, store the answer, over HTTP and under the session's "
-        "lease. The sessions grow with each turn.",
-        ("clients", "half under", "99 % under", "target", "", "turns", "errors"),
+        "A chat turn, SQLite",
+        "Everything except the model, over HTTP: take the session's lease, store the message, assemble "
+        "the context, store the answer. The sessions grow with each turn.",
+        ("clients", "p50", "p99", "target for p50", "", "turns", "errors"),
         rows,
     )
 
 
 def overload(plan: Plan, clients: Clients) -> Table:
-    """Measure four times as many clients as the limit, then the normal load again."""
+    """Measure with four times as many clients as the limit, then with the normal load again."""
     database = f"sqlite:///{plan.new_folder()}/overload.db"
     key = fill(plan, database, long=False)
-    most = 256  # limits.MAX_IN_FLIGHT
+    limit = 256  # limits.MAX_IN_FLIGHT
     rows = []
     seconds = plan.amount(10, 4)
     with servers.retain(database, plan.new_folder() / "overload.log") as server:
-        job = Job(server.address, appends(key), most, seconds)
+        job = Job(server.address, appends(key), limit, seconds)
         clients.run(job)
         for patient in (True, False):
             before = clients.run(job)
-            during = clients.run(replace(job, clients=4 * most, patient=patient))
+            during = clients.run(replace(job, clients=4 * limit, patient=patient))
             started = time.monotonic()
             recovered = None
             while recovered is None and time.monotonic() - started < 10:
                 after = clients.run(replace(job, seconds=0.5))
-                if after.good >= 0.9 * before.good and not after.errors:
+                if (
+                    after.successes_per_second >= 0.9 * before.successes_per_second
+                    and not after.errors
+                ):
                     recovered = time.monotonic() - started
-            share = during.good / before.good
+            share = during.successes_per_second / before.successes_per_second
             target = Target(at_least=0.8)
-            other = {
+            other_errors = {
                 status: number
                 for status, number in during.statuses.items()
                 if status not in (200, 201, 429, 503)
             }
             rows.append(
                 [
-                    "that respect Retry-After" if patient else "that retry at once",
-                    rate(before.good),
-                    rate(during.good),
+                    "wait for Retry-After" if patient else "retry at once",
+                    rate(before.successes_per_second),
+                    rate(during.successes_per_second),
                     f"{share:.2f}",
                     str(target),
                     target.verdict(share),
                     rate((during.statuses[429] + during.statuses[503]) / during.seconds),
-                    str(during.without),
-                    str(sum(other.values())),
+                    str(during.without_retry_after),
+                    str(sum(other_errors.values())),
                     f"{recovered:.1f} s" if recovered else "over 10 s",
                     Target(at_most=5).verdict(recovered or 10),
                 ]
             )
     return Table(
         "Overload: four times as many clients as the limit, SQLite",
-        f"{most} clients at the limit, then {4 * most}: successful responses per second, refusals (503) per second, refusals "
-        "without Retry-After, other errors, and the time to recover.",
+        f"{limit} clients, then {4 * limit}: successful responses per second, rejected requests (429 or "
+        "503) per second, rejections without Retry-After, other errors, and the time to recover.",
         (
             "clients",
             "at the limit",
@@ -212,43 +227,43 @@ def overload(plan: Plan, clients: Clients) -> Table:
             "ratio",
             "target",
             "",
-            "refused",
+            "rejected",
             "no Retry-After",
-            "else",
-            "recovered",
-            "in 5 s",
+            "other errors",
+            "recovered after",
+            "target: 5 s",
         ),
         rows,
     )
 
 
 def memory(plan: Plan, clients: Clients) -> Table:
-    """Measure memory, threads and files under mixed load; `make soak` does it for longer."""
+    """Measure memory, threads and open files under mixed load; `make soak` runs longer."""
     database = f"sqlite:///{plan.new_folder()}/memory.db"
     key = fill(plan, database)
     rows = []
     steps, seconds = plan.amount(6, 3), plan.amount(30, 5)
-    reads = written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))
-    wrong = written("POST", "/api/messages/none", BODY, **headers(key))
+    reads = format_request("GET", f"/api/messages/{LONG_SESSION}/window?last=50", **headers(key))
+    not_found = format_request("POST", "/api/messages/none", BODY, **headers(key))
     with servers.retain(database, plan.new_folder() / "memory.log") as server:
         process = psutil.Process(server.process.pid)
         job = Job(
             server.address,
-            [part for append in appends(key) for part in (append, reads, wrong)],
+            [part for append in appends(key) for part in (append, reads, not_found)],
             seconds=seconds,
         )
         clients.run(job)
         first = process.memory_info().rss
         for step in range(1, steps + 1):
             outcome = clients.run(job)
-            held = process.memory_info().rss
-            growth = held / first
+            resident = process.memory_info().rss
+            growth = resident / first
             target = Target(at_most=1.05)
             rows.append(
                 [
                     f"{step * seconds} s",
                     rate(outcome.statuses.total() / outcome.seconds),
-                    f"{held / MEBIBYTE:.0f} MiB",
+                    f"{resident / MEBIBYTE:.0f} MiB",
                     f"{growth:.3f}",
                     str(target),
                     target.verdict(growth),
@@ -257,9 +272,10 @@ def memory(plan: Plan, clients: Clients) -> Table:
                 ]
             )
     return Table(
-        "Memory, threads and files of the process, SQLite",
-        f"{CLIENTS} clients that append, read and request unknown records; compared with the end of the first {seconds} s.",
-        ("after", "answers", "memory", "ratio", "target", "", "threads", "files"),
+        "Memory, threads and open files of the server, SQLite",
+        f"{CLIENTS} clients append, read and request unknown sessions; compared with the state after the "
+        f"first {seconds} s.",
+        ("after", "responses", "memory", "ratio", "target", "", "threads", "files"),
         rows,
     )
 
@@ -271,18 +287,18 @@ def fill(plan: Plan, database: str, *, long: bool = True) -> str:
         me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
-        me.sessions.add(LONG)
+        me.sessions.add(LONG_SESSION)
         if long:
             plan.progress("writing 100,000 messages")
             for _ in range(100):
-                me.messages.extend(LONG, [NewMessage("user", TEXT)] * 1000)
+                me.messages.extend(LONG_SESSION, [NewMessage("user", TEXT)] * 1000)
     return key
 
 
 def appends(key: str) -> list[str]:
-    """Return a request for each client's session."""
+    """Return an append to the session of each client."""
     return [
-        written("POST", f"/api/messages/s{number}", BODY, **headers(key))
+        format_request("POST", f"/api/messages/s{number}", BODY, **headers(key))
         for number in range(CLIENTS)
     ]
 

@@ -1,7 +1,8 @@
-"""Clients of an HTTP server, from a process of their own: `python -m bench.load`, a job on each line in, its outcome out.
+"""HTTP load generator: `python -m bench.load` reads a job per line and prints the outcome of each.
 
-A client is little more than a socket, so that what is measured is the server: it sends a request that is written already,
-and reads the answer's status, length and Retry-After. It sends the next one when it has the answer, and no earlier.
+It runs in its own process, and a client is little more than a socket, so that the server is measured
+and not the client. A client sends prepared requests, one at a time, and reads only the status, the
+length and the Retry-After header of each response.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 
 import uvloop
 
-SLOW_SECONDS = 60.0
-MAX_WAITS = 2_000  # response times in an outcome: evenly spaced in their order
+TIMEOUT_SECONDS = 60.0
+MAX_LATENCIES = 2_000
+"""Latencies in an outcome. If there are more, it has every nth of the sorted ones."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Job:
     clients: int = 64
     seconds: float = 2.0
     patient: bool = True
-    """True if a refused client waits for Retry-After; otherwise it retries at once."""
+    """True if a rejected client waits as Retry-After says; otherwise it retries at once."""
 
 
 @dataclass
@@ -42,44 +44,44 @@ class Outcome:
     seconds: float = 0.0
     statuses: Counter[int] = field(default_factory=Counter)
     """Number of responses by status; 0 stands for no response."""
-    waits: list[float] = field(default_factory=list)
-    """Seconds of each successful response, sorted."""
-    without: int = 0
-    """Refusals without Retry-After."""
+    latencies: list[float] = field(default_factory=list)
+    """Seconds until a successful response, sorted; at most MAX_LATENCIES of them."""
+    without_retry_after: int = 0
+    """Responses with status 429 or 503 that lack Retry-After."""
 
     @property
-    def good(self) -> float:
-        """Return successful responses per second."""
-        return len(self.waits) / self.seconds
+    def successes(self) -> int:
+        """The number of successful responses."""
+        return sum(number for status, number in self.statuses.items() if 0 < status < 300)
+
+    @property
+    def successes_per_second(self) -> float:
+        """Successful responses per second."""
+        return self.successes / self.seconds
 
     @property
     def errors(self) -> int:
-        """Return the number of failed responses."""
-        return self.statuses.total() - len(self.waits)
+        """The number of failed responses, and of requests without a response."""
+        return self.statuses.total() - self.successes
 
-    def slowest(self, share: float) -> float:
-        """Return a quantile of the response times."""
-        return (
-            self.waits[min(len(self.waits) - 1, int(len(self.waits) * share))]
-            if self.waits
-            else float("inf")
-        )
+    def latency(self, share: float) -> float:
+        """Return the seconds within which this share of the successful responses arrived."""
+        if not self.latencies:
+            return float("inf")
+        return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * share))]
 
 
-def written(method: str, path: str, body: Any = None, **headers: str) -> str:
-    """Return the bytes of an HTTP request."""
-    sent = "" if body is None else json.dumps(body)
-    payload = {
+def format_request(method: str, path: str, body: Any = None, **headers: str) -> str:
+    """Return an HTTP request as text."""
+    payload = "" if body is None else json.dumps(body)
+    fields = {
         "Host": "127.0.0.1",
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
     if body is not None:
-        payload |= {"Content-Type": "application/json", "Content-Length": str(len(sent))}
-    return (
-        f"{method} {path} HTTP/1.1\r\n"
-        + "".join(f"{name}: {value}\r\n" for name, value in payload.items())
-        + f"\r\n{sent}"
-    )
+        fields |= {"Content-Type": "application/json", "Content-Length": str(len(payload))}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"{method} {path} HTTP/1.1\r\n{lines}\r\n{payload}"
 
 
 class Clients(AbstractContextManager["Clients"]):
@@ -110,7 +112,9 @@ class Clients(AbstractContextManager["Clients"]):
         assert self._process.stdout
         payload: Mapping[str, Any] = json.loads(self._process.stdout.readline())
         statuses = Counter({int(status): number for status, number in payload["statuses"].items()})
-        return Outcome(payload["seconds"], statuses, payload["waits"], payload["without"])
+        return Outcome(
+            payload["seconds"], statuses, payload["latencies"], payload["without_retry_after"]
+        )
 
 
 class _Client(asyncio.Protocol):
@@ -119,15 +123,13 @@ class _Client(asyncio.Protocol):
     def __init__(
         self, number: int, job: Job, requests: Sequence[bytes], outcome: Outcome, until: float
     ) -> None:
-        self._next, self._job, self._requests, self._outcome, self._until = (
-            number,
-            job,
-            requests,
-            outcome,
-            until,
-        )
-        self._read = bytearray()
-        self._whole = 0
+        self._next = number
+        self._job = job
+        self._requests = requests
+        self._outcome = outcome
+        self._until = until
+        self._received = bytearray()
+        self._response_bytes = 0  # of the current response; 0 until its headers have arrived
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
@@ -140,28 +142,29 @@ class _Client(asyncio.Protocol):
             self.done.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        self._read += data
-        if not self._whole:
-            end = self._read.find(b"\r\n\r\n")
+        self._received += data
+        if not self._response_bytes:
+            end = self._received.find(b"\r\n\r\n")
             if end < 0:
                 return
-            self._head = bytes(self._read[:end]).lower()
-            self._whole = end + 4 + int(self._header(b"content-length", b"0"))
-        if len(self._read) < self._whole:
+            self._head = bytes(self._received[:end]).lower()
+            self._response_bytes = end + 4 + int(self._header(b"content-length", b"0"))
+        if len(self._received) < self._response_bytes:
             return
-        moment, outcome = time.perf_counter(), self._outcome
+        now = time.perf_counter()
+        outcome = self._outcome
         status = int(self._head[9:12])
         outcome.statuses[status] += 1
-        self._read.clear()
-        self._whole = 0
+        self._received.clear()
+        self._response_bytes = 0
         wait = 0.0
         if status < 300:
-            outcome.waits.append(moment - self._sent)
+            outcome.latencies.append(now - self._sent)
         elif status in (429, 503):
-            retry = self._header(b"retry-after", b"")
-            outcome.without += not retry
-            wait = float(retry or 0) if self._job.patient else 0.0
-        if moment + wait >= self._until:
+            retry_after = self._header(b"retry-after", b"")
+            outcome.without_retry_after += not retry_after
+            wait = float(retry_after or 0) if self._job.patient else 0.0
+        if now + wait >= self._until:
             self.done.set_result(None)
             self._transport.close()
         elif wait:
@@ -169,9 +172,9 @@ class _Client(asyncio.Protocol):
         else:
             self._send()
 
-    def _header(self, name: bytes, otherwise: bytes) -> bytes:
-        _, there, rest = self._head.partition(b"\r\n" + name + b": ")
-        return rest.partition(b"\r\n")[0] if there else otherwise
+    def _header(self, name: bytes, default: bytes) -> bytes:
+        _, separator, rest = self._head.partition(b"\r\n" + name + b": ")
+        return rest.partition(b"\r\n")[0] if separator else default
 
     def _send(self) -> None:
         request = self._requests[self._next % len(self._requests)]
@@ -181,25 +184,26 @@ class _Client(asyncio.Protocol):
 
 
 async def _run(job: Job) -> Outcome:
-    outcome, loop = Outcome(), asyncio.get_running_loop()
+    outcome = Outcome()
+    loop = asyncio.get_running_loop()
     requests = [request.encode() for request in job.requests]
     started = time.perf_counter()
     until = started + job.seconds
 
     async def client(number: int) -> None:
         try:
-            _, created = await loop.create_connection(
+            _, protocol = await loop.create_connection(
                 lambda: _Client(number, job, requests, outcome, until),
                 job.address[0],
                 job.address[1],
             )
-            await asyncio.wait_for(created.done, job.seconds + SLOW_SECONDS)
+            await asyncio.wait_for(protocol.done, job.seconds + TIMEOUT_SECONDS)
         except (OSError, TimeoutError):
             outcome.statuses[0] += 1
 
     await asyncio.gather(*(client(number) for number in range(job.clients)))
     outcome.seconds = time.perf_counter() - started
-    outcome.waits.sort()
+    outcome.latencies.sort()
     return outcome
 
 
@@ -209,8 +213,8 @@ def main() -> None:
         payload = json.loads(line)
         job = Job(**{**payload, "address": tuple(payload["address"])})
         outcome = uvloop.run(_run(job))
-        step = len(outcome.waits) // MAX_WAITS + 1
-        outcome.waits = [round(wait, 5) for wait in outcome.waits[::step]]
+        step = len(outcome.latencies) // MAX_LATENCIES + 1
+        outcome.latencies = [round(latency, 5) for latency in outcome.latencies[::step]]
         print(json.dumps(vars(outcome)), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""C7: latency of appends during a purge of many old messages, in this process or in another one."""
+"""Latency of appends during a purge of many old messages, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from retain import Memory, NewMessage, Scope, Settings
 from retain.base import clock
 
 WRITERS = 4
-PAUSE = 0.002
+MEAN_PAUSE_SECONDS = 0.002
 Outcome = tuple[list[float], int]
-"""The seconds of each append, and the number of failures."""
-OLD = "an old session"
+"""The latency of each append in seconds, and the number of failures."""
+OLD_SESSION = "an old session"
 COLUMNS = (
     "",
     "median",
@@ -39,21 +39,21 @@ PURGE_SCRIPT = "import sys; from retain import Memory; Memory.open(sys.argv[1]).
 def run(plan: Plan) -> Iterator[Table]:
     """Yield a table per engine."""
     folder = plan.new_folder()
-    yield measured(
+    yield measure_engine(
         plan, "SQLite", [f"sqlite:///{folder}/here.db", f"sqlite:///{folder}/elsewhere.db"]
     )
-    yield measured(
+    yield measure_engine(
         plan, "PostgreSQL", [plan.postgres("purge_here"), plan.postgres("purge_elsewhere")]
     )
 
 
-def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
-    """Measure writers during a purge, and for the same time without one."""
+def measure_engine(plan: Plan, engine: str, urls: list[str]) -> Table:
+    """Measure writers during a purge, then for the same time without one."""
     rows = plan.amount(200_000, 20_000)
     lines: list[list[str]] = []
     durations = []
     for place, url in zip(("this process", "another process"), urls, strict=True):
-        fill_with_old_messages(url, rows, plan)
+        add_old_messages(url, rows, plan)
         me = plan.open(url)
         memory = plan.memory_of(me)
         purge = (
@@ -62,15 +62,16 @@ def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
             else partial(purge_in_other_process, url)
         )
         started = time.monotonic()
-        beside = write_while(me, purge)
+        during = write_while(me, purge)
         seconds = time.monotonic() - started
         alone = write_while(me, partial(time.sleep, seconds))
-        lines += [line("no purge", alone, alone), line(f"a purge in {place}", beside, alone)]
+        lines += [line("no purge", alone, alone), line(f"a purge in {place}", during, alone)]
         durations.append(f"{seconds:.1f} s in {place}")
     return Table(
         f"Writers during a purge, {engine}",
-        f"{WRITERS} threads append with pauses of {PAUSE * 1000:g} ms while {rows:,} messages are removed (in "
-        f"{' and '.join(durations)}), and for the same time without a purge.",
+        f"{WRITERS} threads append with pauses of {MEAN_PAUSE_SECONDS * 1000:g} ms on average while "
+        f"{rows:,} messages are removed, and for the same time without a purge. The purges took "
+        f"{' and '.join(durations)}.",
         COLUMNS,
         lines,
     )
@@ -78,12 +79,12 @@ def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
 
 def line(what: str, outcome: Outcome, base: Outcome) -> list[str]:
     """Return a row: quantiles of the latencies, and their ratios to those without a purge."""
-    waits, errors = outcome
+    latencies, errors = outcome
     cells = [what]
     for percent in (50, 95, 99):
-        mine, alone = quantile(waits, percent), quantile(base[0], percent)
+        mine, alone = quantile(latencies, percent), quantile(base[0], percent)
         cells += [duration(mine), "" if outcome is base else f"{mine / alone:.2f}"]
-    return [*cells, duration(max(waits)), f"{len(waits):,}", str(errors)]
+    return [*cells, duration(max(latencies)), f"{len(latencies):,}", str(errors)]
 
 
 def quantile(values: list[float], percent: int) -> float:
@@ -91,17 +92,18 @@ def quantile(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100)[percent - 1]
 
 
-def fill_with_old_messages(url: str, rows: int, plan: Plan) -> None:
-    """Fill a database with messages that are a hundred days old."""
+def add_old_messages(url: str, rows: int, plan: Plan) -> None:
+    """Add messages that are a hundred days old."""
     plan.progress(f"writing {rows:,} old messages")
     past = clock.now() - 100 * clock.DAY
     with Memory.open(url, settings=Settings(), clock=lambda: past) as memory:
         me = memory.scope(tenant="acme", user="old", agent="scout")
         for n in range(20):
-            me.sessions.add(f"{OLD} {n}")
+            me.sessions.add(f"{OLD_SESSION} {n}")
         for start in range(0, rows, 1000):
             me.messages.extend(
-                f"{OLD} {start // 1000 % 20}", [NewMessage("user", TEXT)] * min(1000, rows - start)
+                f"{OLD_SESSION} {start // 1000 % 20}",
+                [NewMessage("user", TEXT)] * min(1000, rows - start),
             )
 
 
@@ -112,29 +114,29 @@ def purge_in_other_process(url: str) -> None:
 
 def write_while(me: Scope, work: Callable[[], object]) -> Outcome:
     """Append in several threads while `work` runs; return latencies and failures."""
-    over = threading.Event()
-    waits: list[float] = []
+    done = threading.Event()
+    latencies: list[float] = []
     errors = 0
 
-    def go() -> None:
+    def append_until_done() -> None:
         nonlocal errors
-        while not over.is_set():
+        while not done.is_set():
             started = time.perf_counter()
             try:
                 me.messages.append(SESSION, "user", TEXT)
             except Exception:  # counted
                 errors += 1
             else:
-                waits.append(time.perf_counter() - started)
-            time.sleep(random.uniform(0, 2 * PAUSE))
+                latencies.append(time.perf_counter() - started)
+            time.sleep(random.uniform(0, 2 * MEAN_PAUSE_SECONDS))
 
-    writers = [threading.Thread(target=go) for _ in range(WRITERS)]
+    writers = [threading.Thread(target=append_until_done) for _ in range(WRITERS)]
     for writer in writers:
         writer.start()
     try:
         work()
     finally:
-        over.set()
+        done.set()
         for writer in writers:
             writer.join()
-    return waits, errors
+    return latencies, errors

@@ -1,8 +1,9 @@
 """Search latency while the memory grows, and the cost of the index for an append.
 
-Texts are made of real words as frequent as words are (Zipf): those that the encoder's tokenizer knows, in its order, which is
-about that of their frequency. A question takes words of such a text. A tenant has ten users; what is measured is the search of
-one of them. Vectors are random directions around a few thousand centres: how long a comparison takes does not depend on them.
+Texts consist of real words with a Zipf distribution. The words are those of the encoder's tokenizer,
+whose order is roughly that of their frequency. A question takes words of such a text. The tenant has
+ten users; the searches are those of one user. Vectors are random directions around 2,000 centres: the
+time of a comparison does not depend on their values.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ COLUMNS = (
 
 
 class Texts:
-    """Generator of texts of words by Zipf's law, and of questions about them."""
+    """Generator of texts with Zipf-distributed words, and of questions about them."""
 
     def __init__(self, seed: int = 1) -> None:
         vocabulary = json.loads(
@@ -59,39 +60,40 @@ class Texts:
         words = [word for word in vocabulary["model"]["vocab"] if word.isascii() and word.isalpha()]
         self._words = np.array([word for word in words if len(word) > 2])
         frequency = 1 / (np.arange(len(self._words)) + 2.7)
-        self._until = np.cumsum(frequency / frequency.sum())
-        self._dice = np.random.default_rng(seed)
+        self._cumulative = np.cumsum(frequency / frequency.sum())
+        self._rng = np.random.default_rng(seed)
 
     def some(self, count: int) -> list[str]:
-        """Return texts of 3 to 300 words, most of about 25."""
-        sizes = np.clip(self._dice.lognormal(3.2, 0.7, count), 3, 300).astype(int)
-        places = np.searchsorted(self._until, self._dice.random(sizes.sum()))
-        words = self._words[np.minimum(places, len(self._words) - 1)]
+        """Return texts of 3 to 300 words; the median is about 25."""
+        sizes = np.clip(self._rng.lognormal(3.2, 0.7, count), 3, 300).astype(int)
+        indexes = np.searchsorted(self._cumulative, self._rng.random(sizes.sum()))
+        words = self._words[np.minimum(indexes, len(self._words) - 1)]
         return [" ".join(part) for part in np.split(words, np.cumsum(sizes)[:-1])]
 
     def questions(self, count: int) -> list[str]:
-        """Return questions: up to six words of a text that are no stop words, in random order."""
+        """Return questions with up to six words of a text each, in random order, no stop words."""
         questions = []
         for text in self.some(count):
             words = [word for word in text.split() if word not in STOP]
-            self._dice.shuffle(words)
+            self._rng.shuffle(words)
             questions.append(f"What was the {' '.join(words[:6])}?")
         return questions
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield the cost for an append, then search latency by size."""
-    yield share(plan)
-    yield embedding(plan)
+    """Yield the cost of the index, the speed of embedding, then search latency by size."""
+    yield index_cost(plan)
+    yield bulk_embedding(plan)
     rows: list[list[str]] = []
-    rows += grown(
+    rows += measure_growth(
         plan, "SQLite", f"sqlite:///{plan.new_folder()}/search.db", [10_000, 100_000, 1_000_000]
     )
-    rows += grown(plan, "PostgreSQL", plan.postgres("search"), [10_000, 100_000])
+    rows += measure_growth(plan, "PostgreSQL", plan.postgres("search"), [10_000, 100_000])
     yield Table(
         "Search",
-        "One user of ten in a tenant, 100 candidates of each leg, ten hits. The question's own embedding is in the time of "
-        "the default; the first search of a process, which reads the vectors, is shown alone. CPU is that of this process.",
+        "One of the ten users of a tenant; 100 candidates from each retriever, ten hits. “default” includes "
+        "embedding the question. The first search of a process reads the vectors and has its own row. CPU "
+        "is the CPU time of this process.",
         COLUMNS,
         rows,
     )
@@ -104,9 +106,10 @@ class NoIndex:
         """Do nothing."""
 
 
-def share(plan: Plan) -> Table:
+def index_cost(plan: Plan) -> Table:
     """Measure a durable append with and without index rows."""
-    folder, results = plan.new_folder(), []
+    folder = plan.new_folder()
+    results = []
     for engine in ("SQLite", "PostgreSQL"):
         calls: dict[str, Callable[[], object]] = {}
         for name in ("indexed", "bare"):
@@ -126,7 +129,7 @@ def share(plan: Plan) -> Table:
         timings = race(plan.amount(400, 60), 64, calls)
         results.append(
             versus(
-                f"{engine}: with the index, without",
+                f"{engine}: with the index, against without it",
                 timings["indexed"],
                 timings["bare"],
                 Target(at_most=1.3),
@@ -134,14 +137,14 @@ def share(plan: Plan) -> Table:
         )
     return Table(
         "Cost of the index for an append",
-        "One thread, durable, Zipfian texts.",
+        "One thread, durable writes, texts with Zipf-distributed words.",
         RATIO_COLUMNS,
         results,
     )
 
 
-def embedding(plan: Plan) -> Table:
-    """Measure the built-in embedder on batches."""
+def bulk_embedding(plan: Plan) -> Table:
+    """Measure the default embedder on batches."""
     embedder = choose(Settings())
     assert embedder is not None
     count = plan.amount(100_000, 10_000)
@@ -150,26 +153,27 @@ def embedding(plan: Plan) -> Table:
     started = time.perf_counter()
     for start in range(0, count, BATCH_SIZE):
         quantise(embedder.embed(texts[start : start + BATCH_SIZE]))
-    timings = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     row = [
-        f"{count:,} texts, embedded and made bytes of",
-        f"{timings:.1f} s",
-        f"{count / timings:,.0f}/s",
+        f"{count:,} texts, embedded and quantised",
+        f"{seconds:.1f} s",
+        f"{count / seconds:,.0f}/s",
         "100,000 in 30 s",
     ]
     return Table(
         "Bulk embedding",
-        "The built-in embedder, one thread.",
+        "The default embedder, one thread.",
         ("what", "time", "rate", "target"),
         [row],
     )
 
 
-def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[list[str]]:
+def measure_growth(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[list[str]]:
     """Measure search at each size of a growing database."""
     memory = Memory.open(url, settings=Settings())
     words = Memory.open(url, settings=Settings(embedder="none"))
-    texts, size = Texts(), 0
+    texts = Texts()
+    size = 0
     questions = Texts(9).questions(plan.amount(300, 100))
     try:
         for target_size in sizes[: plan.amount(len(sizes), 1)]:
@@ -192,8 +196,8 @@ def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
     centres = rng.normal(size=(2000, dimensions)).astype(np.float32)
     for start in range(size, target_size, BATCH_SIZE):
         items = [
-            row(start + place, text)
-            for place, text in enumerate(texts.some(min(BATCH_SIZE, target_size - start)))
+            row(start + offset, text)
+            for offset, text in enumerate(texts.some(min(BATCH_SIZE, target_size - start)))
         ]
         services.database.write(
             "acme",
@@ -204,21 +208,24 @@ def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
             size=(len(items), dimensions)
         ).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        made = [
-            (start + 1 + place, scale, small)
-            for place, (scale, small) in enumerate(quantise(vectors))
+        numbered_vectors = [
+            (start + 1 + offset, scale, values)
+            for offset, (scale, values) in enumerate(quantise(vectors))
         ]
         services.database.write(
             "acme",
-            lambda tx, made=made: services.index.engine.put(tx, embedder.identity, made),  # type: ignore[misc]
+            lambda tx, rows=numbered_vectors: services.index.engine.put(
+                tx, embedder.identity, rows
+            ),  # type: ignore[misc]
             long=True,
         )
 
 
 def row(number: int, text: str) -> Item:
     """Return a message of one of the users."""
-    user, place = number % USERS, number // USERS
-    session = f"{user} {place // 200}"
+    user = number % USERS
+    message_number = number // USERS
+    session = f"{user} {message_number // 200}"
     values: Mapping[str, Any] = {
         "user": f"user {user}",
         "agent": "scout",
@@ -230,7 +237,7 @@ def row(number: int, text: str) -> Item:
         session,
         text,
         START + number * 1_000_000,
-        seq=place % 200,
+        seq=message_number % 200,
         role="user",
         **values,
     )
@@ -276,24 +283,25 @@ def at_size(
     yield line(f"{engine}, default: the question's embedding", mine, size, timings, None)
     vector = np.ones(embedder.dimensions, np.float32) / np.sqrt(embedder.dimensions)
     before = psutil.Process().memory_info().rss
-    everybody = SearchFilter()
+    all_users = SearchFilter()
     timings = [
-        timed(lambda: near(services, vector, embedder.identity, everybody)) for _ in range(5)
+        timed(lambda: find_nearest(services, vector, embedder.identity, all_users))
+        for _ in range(5)
     ]
-    room = (psutil.Process().memory_info().rss - before) >> 20
-    what = f"{engine}, nearest of everybody's ({room} MiB for their vectors)"
+    mebibytes = (psutil.Process().memory_info().rss - before) >> 20
+    what = f"{engine}, nearest vectors of all users ({mebibytes} MiB for the vectors)"
     yield line(what, f"{size:,}", size, timings[1:], None)
 
 
-def near(services: Any, vector: Any, model: str, questions: SearchFilter) -> object:
+def find_nearest(services: Any, vector: Any, model: str, filter: SearchFilter) -> object:
     """Run only the vector search."""
     return services.database.read(
-        "acme", lambda tx: services.index.engine.nearest(tx, vector, model, questions, 300)
+        "acme", lambda tx: services.index.engine.nearest(tx, vector, model, filter, 300)
     )
 
 
 class Timing(NamedTuple):
-    """Seconds of one call, and of CPU of this process."""
+    """The elapsed seconds of a call, and the CPU seconds of this process."""
 
     seconds: float
     cpu: float
@@ -316,21 +324,21 @@ def line(
 ) -> list[str]:
     """Return a row of COLUMNS."""
     seconds = sorted(timing.seconds for timing in timings)
-    middle = statistics.median(seconds)
-    last = seconds[int(0.99 * (len(seconds) - 1))]
+    p50 = statistics.median(seconds)
+    p99 = seconds[int(0.99 * (len(seconds) - 1))]
     cpu = statistics.median(timing.cpu for timing in timings)
     shown = verdict = ""
     if target:
         shown = f"{duration(target[0])} / {duration(target[1]) if target[1] else '–'}"
         verdict = (
-            "met" if middle <= target[0] and (target[1] is None or last <= target[1]) else "not met"
+            "met" if p50 <= target[0] and (target[1] is None or p99 <= target[1]) else "not met"
         )
     return [
         what,
         mine,
         f"{size:,}",
-        duration(middle),
-        duration(last),
+        duration(p50),
+        duration(p99),
         duration(cpu),
         shown,
         verdict,

@@ -1,4 +1,4 @@
-"""The measured servers, one process each: `retain serve`, one with a scripted model, an empty one."""
+"""The measured servers: `retain serve`, retain with a scripted model, and an empty route."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from retain.testing import ScriptedModel
 COMMAND = str(Path(sys.executable).with_name("retain"))
 
 
-class Served(AbstractContextManager["Served"]):
-    """Run a server process and yield its address."""
+class ServerProcess(AbstractContextManager["ServerProcess"]):
+    """A running server and its address."""
 
     def __init__(self, command: list[str], log: Path, **settings: Any) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
         env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
-        with log.open("w") as errors:  # the log of a server that nobody reads costs what it costs
+        with log.open("w") as errors:  # the log is on, because its cost counts too
             self.process = subprocess.Popen(
                 command, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
             )
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the server did not start: {log.read_text()}")
+            raise RuntimeError(f"The server did not start: {log.read_text()}")
         self.url: str = json.loads(line)["url"]
         split = urlsplit(self.url)
         self.address = (split.hostname or "", split.port or 0)
@@ -49,21 +49,21 @@ class Served(AbstractContextManager["Served"]):
         self.process.stdout.close()
 
 
-def retain(database: str, log: Path, *flags: str, **settings: Any) -> Served:
+def retain(database: str, log: Path, *flags: str, **settings: Any) -> ServerProcess:
     """Run `retain serve` on a database."""
     command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
-    return Served(command, log, **{"rate_per_second": 0, **settings})
+    return ServerProcess(command, log, **{"rate_per_second": 0, **settings})
 
 
-def empty(log: Path) -> Served:
-    """Run an empty route with the same server library and options."""
-    return Served([sys.executable, "-m", "bench.servers", "empty"], log)
+def empty(log: Path) -> ServerProcess:
+    """Run a server with one empty route, with the same library and options."""
+    return ServerProcess([sys.executable, "-m", "bench.servers", "empty"], log)
 
 
-def scripted(database: str, log: Path, **settings: Any) -> Served:
+def scripted(database: str, log: Path, **settings: Any) -> ServerProcess:
     """Run retain with a scripted model."""
     command = [sys.executable, "-m", "bench.servers", "scripted", database]
-    return Served(command, log, **{"rate_per_second": 0, **settings})
+    return ServerProcess(command, log, **{"rate_per_second": 0, **settings})
 
 
 def key(database: str, tenant: str) -> str:
@@ -102,15 +102,14 @@ def main() -> None:
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
-            threading.Timer(
-                0.5, ready
-            ).start()  # the socket listens already: whoever comes early waits
+            # The socket already listens, so a client that is too early waits.
+            threading.Timer(0.5, ready).start()
             uvicorn.Server(config).run(sockets=[listener])
             return
         settings = Settings.load(database=sys.argv[2])
 
         def answer(_: object) -> str:
-            model.requests.clear()  # it would keep every prompt
+            model.requests.clear()  # otherwise it would keep every prompt
             return "The train leaves at seven past nine, from platform four."
 
         model = ScriptedModel(answer)

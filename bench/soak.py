@@ -21,49 +21,52 @@ import psutil
 from bench import servers
 from bench.harness import TENANT, scope_of
 from bench.http_requests import BODY, MEBIBYTE, headers
-from bench.load import Clients, Job, Outcome, written
+from bench.load import Clients, Job, Outcome, format_request
 from retain import Memory, Settings
 
 CLIENTS = 16
 SAMPLES = 20
-WARM = SAMPLES // 5
+WARM_UP_SAMPLES = SAMPLES // 5
 MAX_GROWTH = 1.1
-"""Growth over the warm state that still counts as flat: allocators round up."""
+"""The largest ratio to the state after warm-up that does not count as growth."""
 DAY_SECONDS = 86_400
-STEP = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>9} {:>10}  {}"
+ROW = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>9} {:>10}  {}"
 
 
 def requests(key: str) -> list[str]:
     """Return one round of requests for each client."""
     auth_headers = headers(key)
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    both = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-06-18"}
+    mcp_headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP_Protocol_Version": "2025-06-18",
+    }
     round_of_requests = []
     for number in range(CLIENTS):
         session = f"s{number}"
         round_of_requests += [
-            written("POST", f"/api/messages/{session}", BODY, **auth_headers),
-            written("GET", f"/api/messages/{session}/window?last=50", **auth_headers),
-            written("POST", "/api/search", {"query": "train to Bern"}, **auth_headers),
-            written(
+            format_request("POST", f"/api/messages/{session}", BODY, **auth_headers),
+            format_request("GET", f"/api/messages/{session}/window?last=50", **auth_headers),
+            format_request("POST", "/api/search", {"query": "train to Bern"}, **auth_headers),
+            format_request(
                 "POST",
                 "/api/context",
                 {"session": session, "message": "Which platform?"},
                 **auth_headers,
             ),
-            written("GET", "/api/sessions?limit=20", **auth_headers),
-            written(
+            format_request("GET", "/api/sessions?limit=20", **auth_headers),
+            format_request(
                 "POST",
                 "/api/chat",
                 {"message": "When does it leave?", "session_id": session},
                 **auth_headers,
             ),
-            written(
+            format_request(
                 "POST",
                 "/mcp",
                 {**rpc, "params": {"name": "list_state", "arguments": {}}},
                 **auth_headers,
-                **both,
+                **mcp_headers,
             ),
         ]
     return round_of_requests
@@ -77,8 +80,8 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
     print(
-        STEP.format(
-            "after", "answers", "memory", "threads", "files", "messages", "slowest 1%", "statuses"
+        ROW.format(
+            "after", "responses", "memory", "threads", "files", "messages", "p99", "statuses"
         )
     )
     samples: list[tuple[int, int, int]] = []
@@ -94,23 +97,23 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
             outcome = clients.run(job)
             samples.append((process.memory_info().rss, process.num_threads(), process.num_fds()))
             statuses += outcome.statuses
-            messages = _purge(database, WARM * sample_seconds)
+            messages = _purge(database, WARM_UP_SAMPLES * sample_seconds)
             line = _line(number * sample_seconds, outcome, samples[-1], messages)
             print(line, flush=True)
     with Memory.open(database, settings=Settings()) as memory:
-        wrong = [str(finding) for finding in memory.verify() if not finding.ok]
-    bad = {status: number for status, number in statuses.items() if status >= 500 or status == 0}
+        findings = [str(finding) for finding in memory.verify() if not finding.ok]
+    failed = {status: number for status, number in statuses.items() if status >= 500 or status == 0}
     warm, end = _warm_and_end(samples, 0)
-    ratio = f"{end / warm:.2f} × the warm state"
+    ratio = f"{end / warm:.2f} × the state after warm-up"
     print(f"memory: {warm / MEBIBYTE:.1f} MiB to {end / MEBIBYTE:.1f} MiB, {ratio}")
     grown = _grown(samples)
-    for name, problems in (("verify", wrong), ("bad answers", bad), ("grown", grown)):
+    for name, problems in (("verify", findings), ("failed responses", failed), ("growth", grown)):
         print(f"{name}: {problems or 'none'}")
-    return not (wrong or bad or grown)
+    return not (findings or failed or grown)
 
 
 def _purge(database: str, older_than_seconds: float) -> int:
-    """Remove old messages; return how many there were before."""
+    """Remove old messages; return how many messages there were before."""
     with Memory.open(database, settings=Settings()) as memory:
         messages = memory.counts()["messages"]
         memory.purge(days=older_than_seconds / DAY_SECONDS)
@@ -119,30 +122,32 @@ def _purge(database: str, older_than_seconds: float) -> int:
 
 def _line(after: float, outcome: Outcome, sample: Sequence[int], messages: int) -> str:
     memory, threads, files = sample
-    return STEP.format(
+    return ROW.format(
         f"{after:.0f} s",
-        f"{outcome.good:,.0f}/s",
+        f"{outcome.successes_per_second:,.0f}/s",
         f"{memory / MEBIBYTE:.1f} MiB",
         threads,
         files,
         f"{messages:,}",
-        f"{outcome.slowest(0.99) * 1000:.0f} ms",
+        f"{outcome.latency(0.99) * 1000:.0f} ms",
         dict(sorted(outcome.statuses.items())),
     )
 
 
-def _warm_and_end(samples: Sequence[tuple[int, int, int]], place: int) -> tuple[float, float]:
-    """Return the medians of a measure: in the second fifth of the samples, and in the last."""
-    warm = statistics.median(sample[place] for sample in samples[WARM : 2 * WARM])
-    end = statistics.median(sample[place] for sample in samples[-WARM:])
+def _warm_and_end(samples: Sequence[tuple[int, int, int]], index: int) -> tuple[float, float]:
+    """Return the medians of a measure: of the second fifth of the samples, and of the last."""
+    warm = statistics.median(
+        sample[index] for sample in samples[WARM_UP_SAMPLES : 2 * WARM_UP_SAMPLES]
+    )
+    end = statistics.median(sample[index] for sample in samples[-WARM_UP_SAMPLES:])
     return warm, end
 
 
 def _grown(samples: Sequence[tuple[int, int, int]]) -> list[str]:
     """Return the measures that grew."""
     grown = []
-    for place, name in enumerate(("memory", "threads", "files")):
-        warm, end = _warm_and_end(samples, place)
+    for index, name in enumerate(("memory", "threads", "files")):
+        warm, end = _warm_and_end(samples, index)
         if end > warm * MAX_GROWTH + (0 if name == "memory" else 8):
             grown.append(f"{name} {warm:,.0f} to {end:,.0f}")
     return grown
@@ -156,10 +161,10 @@ def main() -> int:
     )
     parser.add_argument("seconds", type=float, nargs="?", default=300.0)
     parser.add_argument("--database", help="an empty database; default: a new SQLite file")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="retain-soak-") as folder:
-        database = chosen.database or f"sqlite:///{folder}/soak.db"
-        return 0 if soak(chosen.seconds, database, Path(folder)) else 1
+        database = arguments.database or f"sqlite:///{folder}/soak.db"
+        return 0 if soak(arguments.seconds, database, Path(folder)) else 1
 
 
 if __name__ == "__main__":

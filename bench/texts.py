@@ -1,4 +1,4 @@
-"""Sample texts from this machine: manuals, sources, logs, translations. Nothing is copied."""
+"""Sample texts from this machine: manuals, source code, logs, translations. None is stored."""
 
 from __future__ import annotations
 
@@ -24,21 +24,54 @@ DEFAULT_FOLDERS = tuple(
         os.__file__.rpartition("/")[0],
     )
 )
-"""The default folders."""
+"""Folders that have such texts on most systems."""
 
 LANGUAGES = {
-    "ar": "Arabic", "de": "German", "el": "Greek", "es": "Spanish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
-    "it": "Italian", "ja": "Japanese", "ko": "Korean", "pl": "Polish", "ru": "Russian", "th": "Thai", "vi": "Vietnamese",
-    "zh_cn": "Chinese", "zh_tw": "Chinese", "zh": "Chinese", "zh_hans": "Chinese", "en_us": "English", "en": "English",
-}  # fmt: skip
+    "ar": "Arabic",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "en_us": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "pl": "Polish",
+    "ru": "Russian",
+    "th": "Thai",
+    "vi": "Vietnamese",
+    "zh": "Chinese",
+    "zh_cn": "Chinese",
+    "zh_hans": "Chinese",
+    "zh_tw": "Chinese",
+}
 SCRIPTS = {"Arabic", "Chinese", "Greek", "Hebrew", "Hindi", "Japanese", "Korean", "Russian", "Thai"}
 SUFFIXES = {
-    ".c": "C", ".css": "CSS", ".go": "Go", ".h": "C", ".html": "HTML", ".js": "JavaScript", ".json": "JSON", ".log": "logs",
-    ".md": "Markdown", ".po": "", ".py": "Python", ".rs": "Rust", ".sh": "shell", ".sql": "SQL", ".ts": "JavaScript",
-    ".xml": "XML", ".yaml": "YAML", ".yml": "YAML", ".csv": "CSV",
-}  # fmt: skip
-LARGEST = 400_000
-SAMPLE = (200, 6000)
+    ".c": "C",
+    ".css": "CSS",
+    ".csv": "CSV",
+    ".go": "Go",
+    ".h": "C",
+    ".html": "HTML",
+    ".js": "JavaScript",
+    ".json": "JSON",
+    ".log": "logs",
+    ".md": "Markdown",
+    ".po": "",
+    ".py": "Python",
+    ".rs": "Rust",
+    ".sh": "shell",
+    ".sql": "SQL",
+    ".ts": "JavaScript",
+    ".xml": "XML",
+    ".yaml": "YAML",
+    ".yml": "YAML",
+}
+MAX_CHARACTERS = 400_000
+SAMPLE_CHARACTERS = (200, 6000)
 _LANGUAGE = re.compile(
     r"/(?:man|help|fortunes|locale|resource|htmlhelp)/([a-z]{2}(?:[_-][A-Za-z]{2,4})?)/"
 )
@@ -47,9 +80,10 @@ _LANGUAGE = re.compile(
 def samples(
     roots: Sequence[Path], per_class: int, seed: int = 1
 ) -> dict[str, list[tuple[str, str]]]:
-    """Up to so many pieces of each class, each with the file that it is from; lengths are spread as messages' are.
+    """Return up to `per_class` pieces of text per class, each with the name of its file.
 
-    No package or folder gives more than a quarter of a class.
+    The lengths are distributed like those of messages. No package or folder supplies more than a
+    quarter of a class.
     """
     files: dict[str, list[tuple[Path, str, Callable[[Path], str]]]] = {}
     for name, path, owner, reader in _files(roots):
@@ -59,26 +93,28 @@ def samples(
         rng = random.Random(f"{seed} {name}")
         paths = sorted(files[name], key=lambda file: str(file[0]))
         rng.shuffle(paths)
-        most = max(3, 2 * per_class // len(paths))
+        max_pieces = max(3, 2 * per_class // len(paths))
         pieces: list[tuple[str, str]] = []
-        timings: dict[str, int] = {}
+        counts_by_owner: dict[str, int] = {}
         for path, owner, reader in paths:
             if len(pieces) >= per_class:
                 break
-            if timings.setdefault(owner, 0) >= per_class // 4:
+            if counts_by_owner.setdefault(owner, 0) >= per_class // 4:
                 continue
             try:
                 text = reader(path)
             except (OSError, UnicodeError, EOFError, ValueError, KeyError):
                 continue
-            found_here = [
-                (str(path), piece) for piece in _pieces(text, rng, most) if _native(name, piece)
+            new_pieces = [
+                (str(path), piece)
+                for piece in _pieces(text, rng, max_pieces)
+                if _native(name, piece)
             ]
-            timings[owner] += len(found_here)
-            pieces += found_here
+            counts_by_owner[owner] += len(new_pieces)
+            pieces += new_pieces
         if len(pieces) >= per_class // 10:
             results[name] = pieces[:per_class]
-    results.update(_machine_made(per_class, seed))
+    results.update(_generated_strings(per_class, seed))
     return results
 
 
@@ -87,19 +123,21 @@ def held_out(file: str) -> bool:
     return zlib.crc32(file.encode()) % 3 == 0
 
 
-def _pieces(text: str, rng: random.Random, most: int) -> Iterator[str]:
-    """Return a few distinct pieces of a text, cut at spaces or lines."""
-    place = 0
-    for _ in range(most):
-        length = int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** rng.random())
-        piece = text[place : place + length].strip()
-        if len(piece) >= SAMPLE[0] // 2:
+def _pieces(text: str, rng: random.Random, max_pieces: int) -> Iterator[str]:
+    """Yield up to `max_pieces` pieces of a text that do not overlap."""
+    start = 0
+    for _ in range(max_pieces):
+        length = int(
+            SAMPLE_CHARACTERS[0] * (SAMPLE_CHARACTERS[1] / SAMPLE_CHARACTERS[0]) ** rng.random()
+        )
+        piece = text[start : start + length].strip()
+        if len(piece) >= SAMPLE_CHARACTERS[0] // 2:
             yield piece
-        place += length + rng.randrange(5000)
+        start += length + rng.randrange(5000)
 
 
 def _native(name: str, piece: str) -> bool:
-    """Return whether at least half of the letters are of the language's own script."""
+    """Return whether more than half of the letters are in the language's own script."""
     if name not in SCRIPTS:
         return True
     letters = [letter for letter in piece if letter.isalpha()]
@@ -107,7 +145,7 @@ def _native(name: str, piece: str) -> bool:
 
 
 def _files(roots: Sequence[Path]) -> Iterator[tuple[str, Path, str, Callable[[Path], str]]]:
-    """Yield text files with their class and their two top folders."""
+    """Yield each text file: its class, its path, its two top folders, and a function to read it."""
     for root in roots:
         for folder, folders, names in os.walk(root):
             folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
@@ -145,10 +183,10 @@ def _classify(path: Path) -> tuple[str, Callable[[Path], str]]:
 def _read(path: Path) -> str:
     if path.name.endswith(".gz"):
         with gzip.open(path) as file:
-            return file.read(LARGEST).decode()
-    if path.stat().st_size > 8 * LARGEST or path.is_symlink():
+            return file.read(MAX_CHARACTERS).decode()
+    if path.stat().st_size > 8 * MAX_CHARACTERS or path.is_symlink():
         raise ValueError(path)
-    return path.read_bytes().decode()[:LARGEST]
+    return path.read_bytes().decode()[:MAX_CHARACTERS]
 
 
 def _manual(path: Path) -> str:
@@ -174,7 +212,7 @@ def _messages(path: Path) -> str:
         catalogue = gettext.GNUTranslations(file)
     texts: dict[object, str] = getattr(catalogue, "_catalog", {})
     return "\n".join(text for key, text in texts.items() if key and len(text) > 30 and text != key)[
-        :LARGEST
+        :MAX_CHARACTERS
     ]
 
 
@@ -185,12 +223,12 @@ def _reaction(rng: random.Random) -> str:
         rng.randrange(3),
     )
     faces = [chr(rng.randrange(0x1F300, 0x1F650)) for _ in range(rng.randrange(1, 4))]
-    joined = rng.choice(["", "", "\u200d", "\ufe0f", "\U0001f3fd"])
-    return " ".join([*words, joined.join(faces)])
+    joiner = rng.choice(["", "", "\u200d", "\ufe0f", "\U0001f3fd"])
+    return " ".join([*words, joiner.join(faces)])
 
 
-def _machine_made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
-    """Return machine-made strings: encoded bytes, digests, identifiers."""
+def _generated_strings(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
+    """Return generated strings: encoded bytes, digests, identifiers, numbers, emoji."""
     rng = random.Random(seed)
     makers: dict[str, Callable[[int], str]] = {
         "base64": lambda size: base64.b64encode(rng.randbytes(size * 3 // 4)).decode(),
@@ -208,7 +246,15 @@ def _machine_made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]
     }
     return {
         name: [
-            (f"{name} {n}", maker(int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** rng.random())))
+            (
+                f"{name} {n}",
+                maker(
+                    int(
+                        SAMPLE_CHARACTERS[0]
+                        * (SAMPLE_CHARACTERS[1] / SAMPLE_CHARACTERS[0]) ** rng.random()
+                    )
+                ),
+            )
             for n in range(per_class)
         ]
         for name, maker in makers.items()

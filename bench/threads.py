@@ -1,4 +1,4 @@
-"""64 concurrent writers: group commit against one connection per thread, with the same durability."""
+"""64 concurrent writers: group commit against one connection per thread, equally durable."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COLUMNS = (
 )
 Append = Callable[[], object]
 Opened = tuple[Append, Callable[[], None]]
-"""The functions with which a thread appends and closes."""
+"""A thread's functions to append and to close."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +55,32 @@ class Outcome:
     """The result of one round."""
 
     per_second: float
-    waits: list[float]
+    latencies: list[float]
     errors: int
     served: int
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield the tables: this disk, an fsync of 1 ms and of 5 ms, PostgreSQL."""
+    """Yield the tables: this disk, with 1 ms and 5 ms added to each fsync, PostgreSQL."""
     yield sqlite(plan, "SQLite, this disk", Target(at_least=3))
     if not plan.quick:
         with slow_fsync(0.001):
-            yield sqlite(plan, "SQLite, an fsync takes 1 ms more")
+            yield sqlite(plan, "SQLite, 1 ms added to each fsync")
     with slow_fsync(0.005):
-        yield sqlite(plan, "SQLite, an fsync takes 5 ms more", Target(at_least=8))
+        yield sqlite(plan, "SQLite, 5 ms added to each fsync", Target(at_least=8))
     yield postgres(plan)
 
 
 def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
-    """Measure threads, then tasks, each against one connection per thread."""
+    """Measure threads and asyncio tasks against one connection per thread."""
     share = plan.amount(20, 5)
     folder = plan.new_folder()
     me = memory_for_writers(plan, f"sqlite:///{folder}/retain.db")
     tasks = memory_for_writers(plan, f"sqlite:///{folder}/tasks.db")
     each = memory_for_writers(plan, f"sqlite:///{folder}/each.db")
+    # All files stay open: closing the last connection would delete the write-ahead log.
     for scope, name in ((me, "retain"), (tasks, "tasks"), (each, "each")):
-        fill_log(
-            scope, folder / f"{name}.db"
-        )  # and all stay open, because the last to close deletes the log
+        fill_log(scope, folder / f"{name}.db")
     outcomes = take_turns(
         plan,
         {
@@ -99,8 +98,9 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
     )
     return table(
         f"{WRITERS} writers, {title}",
-        "`synchronous = full` and a busy timeout of 30 s on both sides; the other side begins, finds the next number, "
-        "inserts and commits, with a connection in each of 64 threads. Writers have a session each, except in one row.",
+        "`synchronous = full` and a busy timeout of 30 s on both sides. The other side has a connection "
+        "in each of 64 threads; an append begins, finds the next number, inserts and commits. Each writer "
+        "has its own session, except in one row.",
         [
             row("64 threads, for a fixed time", outcomes["threads"], outcomes["each"], target),
             row(
@@ -110,7 +110,7 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
                 target,
             ),
             row("64 threads, all in one session", outcomes["same"], outcomes["each"]),
-            row("64 tasks of asyncio", outcomes["tasks"], outcomes["each"]),
+            row("64 asyncio tasks", outcomes["tasks"], outcomes["each"]),
         ],
     )
 
@@ -129,8 +129,9 @@ def postgres(plan: Plan) -> Table:
     )
     return table(
         f"{WRITERS} writers, PostgreSQL",
-        f"`synchronous_commit = on`; retain with its pool of {Settings().postgres_pool} against a psycopg connection in "
-        "each of 64 threads that locks the session, finds the next number, inserts and commits. The server shares cores.",
+        f"`synchronous_commit = on`; retain with its pool of {Settings().postgres_pool} connections, against "
+        "a psycopg connection in each of 64 threads; an append locks the session, finds the next number, "
+        "inserts and commits. The server runs on the same cores.",
         [row("64 threads", outcomes["threads"], outcomes["each"])],
     )
 
@@ -148,9 +149,9 @@ def take_turns(
 ) -> dict[str, list[Outcome]]:
     """Run rounds of one or two seconds, after a short warm-up."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in contenders}
-    for name, write_until_done in contenders.items():
+    for name, write_for in contenders.items():
         if "share" not in name:
-            write_until_done(0.1)
+            write_for(0.1)
     names = list(contenders)
     for turn in range(plan.amount(5, 2)):
         start = turn % len(names)
@@ -159,50 +160,56 @@ def take_turns(
     return outcomes
 
 
-def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -> Outcome:
-    """Append in 64 threads and count writes acknowledged in time; with a share, until each has that many."""
+def threads(seconds: float, open_writer: Callable[[int], Opened], share: int = 0) -> Outcome:
+    """Append in 64 threads for some seconds and count the writes acknowledged in that time.
+
+    share: if set, run until each thread has written this many messages
+    """
     done: list[list[float]] = [[] for _ in range(WRITERS)]
-    waits: list[list[float]] = [[] for _ in range(WRITERS)]
+    latencies: list[list[float]] = [[] for _ in range(WRITERS)]
     errors = [0] * WRITERS
     ready = threading.Barrier(WRITERS + 1)
     end = 0.0
 
     def write_until_done(n: int) -> None:
-        append, close = open_one(n)
-        ready.wait()  # everybody has a connection: now the time is set
+        append, close = open_writer(n)
+        ready.wait()  # every thread has its connection; the main thread sets the end
         ready.wait()
         while (started := time.monotonic()) < end or len(done[n]) < share:
             try:
                 append()
-            except Exception:  # counted: on the other side it is an expected result
+            except Exception:  # counted; the other side is expected to fail at times
                 errors[n] += 1
             else:
                 done[n].append(time.monotonic())
-                waits[n].append(done[n][-1] - started)
+                latencies[n].append(done[n][-1] - started)
         close()
 
-    threads_running = [threading.Thread(target=write_until_done, args=(n,)) for n in range(WRITERS)]
-    for thread in threads_running:
+    writers = [threading.Thread(target=write_until_done, args=(n,)) for n in range(WRITERS)]
+    for thread in writers:
         thread.start()
     ready.wait()
     start = time.monotonic()
     end = start if share else start + seconds
     ready.wait()
-    for thread in threads_running:
+    for thread in writers:
         thread.join()
     if share:
         seconds, end = time.monotonic() - start, float("inf")
-    in_time = sum(moment < end for mine in done for moment in mine)
-    served = sum(any(moment < end for moment in mine) for mine in done)
+    in_time = sum(moment < end for moments in done for moment in moments)
+    served = sum(any(moment < end for moment in moments) for moments in done)
     return Outcome(
-        in_time / seconds, [wait for mine in waits for wait in mine], sum(errors), served
+        in_time / seconds,
+        [latency for series in latencies for latency in series],
+        sum(errors),
+        served,
     )
 
 
 async def asynchronous(seconds: float, memory: Memory) -> Outcome:
     """Append in 64 tasks on one event loop."""
     me = AsyncMemory(memory).scope(tenant=TENANT, user=USER, agent=AGENT)
-    waits: list[float] = []
+    latencies: list[float] = []
     served: set[str] = set()
     in_time = errors = 0
     end = time.monotonic() + seconds
@@ -215,17 +222,17 @@ async def asynchronous(seconds: float, memory: Memory) -> Outcome:
             except Exception:  # counted
                 errors += 1
             else:
-                waits.append(time.monotonic() - started)
+                latencies.append(time.monotonic() - started)
                 if time.monotonic() < end:
                     in_time += 1
                     served.add(session)
 
     await asyncio.gather(*(write_until_done(session) for session in SESSIONS))
-    return Outcome(in_time / seconds, waits, errors, len(served))
+    return Outcome(in_time / seconds, latencies, errors, len(served))
 
 
 def ours(me: Scope, session: str) -> Opened:
-    """Share one memory among all threads."""
+    """Append with the memory that all threads share."""
     return lambda: me.messages.append(session, "user", TEXT), lambda: None
 
 
@@ -244,10 +251,12 @@ def own_postgres(url: str, session: str) -> Opened:
 def row(
     what: str, ours: list[Outcome], theirs: list[Outcome], target: Target | None = None
 ) -> list[str]:
-    """Return a row: rates and their ratio, the longest waits and the errors of both sides."""
+    """Return a row: rates and their ratio, the 99th percentile and the errors of both sides."""
     rates = [[outcome.per_second for outcome in side] for side in (ours, theirs)]
     slow = [
-        statistics.quantiles([w for outcome in side for w in outcome.waits], n=100)[-1]
+        statistics.quantiles([latency for outcome in side for latency in outcome.latencies], n=100)[
+            -1
+        ]
         for side in (ours, theirs)
     ]
     errors = [sum(outcome.errors for outcome in side) for side in (ours, theirs)]
@@ -263,7 +272,10 @@ def row(
 
 def table(title: str, about: str, rows: list[list[str]]) -> Table:
     """Return a table of rates."""
-    about += " Served: how many of the 64 got a message in at all before the time was over. Last columns: retain / the other."
+    about += (
+        " Served: how many of the 64 writers stored at least one message in time. The last three columns "
+        "show retain / the other side."
+    )
     return Table(title, about, COLUMNS, rows)
 
 
@@ -288,9 +300,7 @@ def slow_fsync(seconds: float) -> Iterator[None]:
             return SlowFile(self.base, name, flags)
 
         def xSleep(self, microseconds: int) -> int:  # noqa: N802 - SQLite's name
-            time.sleep(
-                microseconds / 1e6
-            )  # the inherited one sleeps with the interpreter's lock held
+            time.sleep(microseconds / 1e6)  # the inherited method would hold the GIL
             return microseconds
 
     files = SlowFiles()

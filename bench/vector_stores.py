@@ -1,13 +1,13 @@
 """Search compared with vector stores: the same messages, the same encoder, recall and latency.
 
-    uv run --with chromadb python -m bench.vector_stores ../shared/bench/locomo_dev.json.gz
+    uv run --with chromadb python -m bench.vector_stores FOLDER/locomo_dev.json.gz
 
-The stores are chromadb and LangGraph's `InMemoryStore` with an index; its `SqliteStore` needs a Python
-that loads extensions of SQLite, which many do not. As in their documentation, each message is stored
-with its text, its author and its user, and a question searches the messages of its user. All use
-retain's encoder; computing the question's vector is part of a search. Latency is CPU time, because
-that depends least on what else the machine does. chromadb is not among the project's dependencies,
-because it pulls in thirty packages.
+The stores are chromadb and LangGraph's `InMemoryStore` with an index. LangGraph's `SqliteStore` is left
+out: it needs a Python that can load SQLite extensions. As in the stores' documentation, each message
+is stored with its text, author and user, and a question searches the messages of its user. All stores
+use retain's encoder; computing the question's vector is part of a search. Latency is CPU time, because
+other programs affect it least. chromadb is not a dependency of the project, because it needs thirty
+packages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from retain.search.embedders import choose, embed_texts
 
 RESULT_LIMIT = 10
 ADVERSARIAL_TYPE = "5"
-"""LoCoMo's questions without an answer. Left out, as in the papers that use LoCoMo."""
+"""The category of questions without an answer. Left out, as in the papers that use LoCoMo."""
 BATCH_SIZE = 500
 
 Search = Callable[[Talk, recall.Ask], Sequence[str | int]]
@@ -45,7 +45,7 @@ def messages(talk: Talk) -> Iterator[tuple[str | int, str]]:
 
 
 class Encoder:
-    """retain's encoder as the function that the stores call."""
+    """retain's encoder as a function that the stores can call."""
 
     def __init__(self) -> None:
         embedder = choose(Settings(embedder="encoder"))
@@ -114,7 +114,7 @@ def open_retain(talks: Sequence[Talk], folder: str) -> Search:
 
 
 def measure(name: str, talks: Sequence[Talk], search: Search) -> None:
-    """Ask every question, and print recall and latency."""
+    """Search for every question, and print recall and latency."""
     recalls: list[float] = []
     reciprocal_ranks: list[float] = []
     milliseconds: list[float] = []
@@ -125,9 +125,9 @@ def measure(name: str, talks: Sequence[Talk], search: Search) -> None:
             started = time.process_time()
             ranked = search(talk, ask)
             milliseconds.append((time.process_time() - started) * 1000)
-            places = [place for place, unit in enumerate(ranked) if unit in ask.gold]
-            recalls.append(len(places) / len(ask.gold))
-            reciprocal_ranks.append(1 / (places[0] + 1) if places else 0.0)
+            ranks = [rank for rank, unit in enumerate(ranked, 1) if unit in ask.gold]
+            recalls.append(len(ranks) / len(ask.gold))
+            reciprocal_ranks.append(1 / ranks[0] if ranks else 0.0)
     p99 = statistics.quantiles(milliseconds, n=100)[98]
     print(
         f"{name:24s} {len(recalls)} questions: R@10 {statistics.fmean(recalls):.3f}, "

@@ -1,4 +1,4 @@
-"""Reads of windows, compared with the bare select, in short and long conversations."""
+"""Reads of windows in short and long sessions, compared with a bare select."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SMALL = 100
 MAX_SEQ = 2**53
 
 
-class Hand:
-    """A manual clock, so that the last 20 messages of every session are younger than the rest."""
+class ManualClock:
+    """A clock that a benchmark sets, so that the last 20 messages are newer than the others."""
 
     def __init__(self) -> None:
         self.time = clock.now()
@@ -39,18 +39,18 @@ class Hand:
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield speed and size on SQLite, then PostgreSQL."""
+    """Yield the speed and the size on SQLite, then on PostgreSQL."""
     yield from sqlite(plan)
     yield from postgres(plan)
 
 
 def sqlite(plan: Plan) -> Iterator[Table]:
-    """Measure a short and a long session in files of their own, so that the depth of the tree differs."""
+    """Measure a short and a long session in two files, so that their B-trees differ in depth."""
     large = plan.amount(1_000_000, 200_000)
     folder = plan.new_folder()
-    hand = Hand()
-    short = plan.open(f"sqlite:///{folder}/short.db", hand)
-    long = plan.open(f"sqlite:///{folder}/long.db", hand)
+    manual_clock = ManualClock()
+    short = plan.open(f"sqlite:///{folder}/short.db", manual_clock)
+    long = plan.open(f"sqlite:///{folder}/long.db", manual_clock)
     with (
         closing(direct.connect(folder / "short.db")) as bare,
         closing(direct.connect(folder / "long.db")) as sizes,
@@ -61,7 +61,7 @@ def sqlite(plan: Plan) -> Iterator[Table]:
 
         growth = grow(plan, long, large - 20, size)
         fill(short, SMALL - 20)
-        hand.time += 30 * clock.MINUTE
+        manual_clock.time += 30 * clock.MINUTE
         for me in (short, long):
             fill(me, 20)
         timings = race(
@@ -74,7 +74,7 @@ def sqlite(plan: Plan) -> Iterator[Table]:
                 ).fetchall(),
             },
         )
-    yield compared("SQLite", "apsw", timings, large, Target(at_most=2.5))
+    yield comparison_table("SQLite", "apsw", timings, large, Target(at_most=2.5))
     yield growth
 
 
@@ -82,8 +82,8 @@ def postgres(plan: Plan) -> Iterator[Table]:
     """Measure the same in two databases of one server."""
     large = plan.amount(200_000, 20_000)
     urls = [plan.postgres(name) for name in ("window_short", "window_long")]
-    hand = Hand()
-    short, long = (plan.open(url, hand) for url in urls)
+    manual_clock = ManualClock()
+    short, long = (plan.open(url, manual_clock) for url in urls)
     with (
         psycopg.connect(urls[0], autocommit=True, options="-c search_path=retain") as bare,
         psycopg.connect(urls[1], autocommit=True) as sizes,
@@ -96,7 +96,7 @@ def postgres(plan: Plan) -> Iterator[Table]:
 
         growth = grow(plan, long, large - 20, size)
         fill(short, SMALL - 20)
-        hand.time += 30 * clock.MINUTE
+        manual_clock.time += 30 * clock.MINUTE
         for me in (short, long):
             fill(me, 20)
         sizes.execute("vacuum analyze")
@@ -107,12 +107,12 @@ def postgres(plan: Plan) -> Iterator[Table]:
         }
         race(5, 10, contenders)
         timings = race(plan.amount(400, 40), 10, contenders)
-    yield compared("PostgreSQL", "psycopg", timings, large, None)
+    yield comparison_table("PostgreSQL", "psycopg", timings, large, None)
     yield growth
 
 
 def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
-    """Return every kind of window to compare."""
+    """Return calls that read each kind of window, by name."""
     tokens = 20 * long.messages.get(SESSION, 1).tokens
     return {
         "short": lambda: short.messages.window(SESSION, last=20),
@@ -126,10 +126,10 @@ def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
     }
 
 
-def compared(
+def comparison_table(
     engine: str, driver: str, timings: dict[str, list[float]], large: int, records: Target | None
 ) -> Table:
-    """Return the rows that both engines share."""
+    """Return the table of an engine."""
     same = Target(at_most=1.3)
     rows = [
         versus(
@@ -139,8 +139,13 @@ def compared(
             records,
         )
     ]
-    for name, what in (("", "last 20"), (" turns", "last 20 turns"), (" tokens", "20 messages by tokens"),
-                       (" minutes", "20 messages by minutes")):  # fmt: skip
+    kinds = {
+        "": "last 20",
+        " turns": "last 20 turns",
+        " tokens": "20 messages by tokens",
+        " minutes": "20 messages by minutes",
+    }
+    for name, what in kinds.items():
         rows.append(
             versus(
                 f"{what}: {large:,} messages against {SMALL}",
@@ -151,18 +156,20 @@ def compared(
         )
     return Table(
         f"A window of 20, {engine}",
-        "The bare select is one statement outside any transaction; a window also checks that the session belongs to the caller.",
+        "The bare select is one statement outside any transaction; a window also checks that the session "
+        "belongs to the caller.",
         RATIO_COLUMNS,
         rows,
     )
 
 
-def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
+def grow(plan: Plan, me: Scope, total: int, size: Callable[[], int]) -> Table:
     """Fill a session and record the bytes per message."""
-    plan.progress(f"writing {upto:,} messages")
+    plan.progress(f"writing {total:,} messages")
     empty = size()
-    rows, count = [], 0
-    for stop in [stop for stop in (1_000, 10_000, 100_000) if stop < upto - 1000] + [upto]:
+    rows = []
+    count = 0
+    for stop in [stop for stop in (1_000, 10_000, 100_000) if stop < total - 1000] + [total]:
         seconds = race(1, 1, {"fill": lambda stop=stop, count=count: fill(me, stop - count)})[  # type: ignore[misc]
             "fill"
         ][0]
@@ -173,8 +180,8 @@ def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
         "PostgreSQL" if plan.memory_of(me).settings.database.startswith("postgresql") else "SQLite"
     )
     return Table(
-        f"Bytes of a message, {engine}",
-        f"A growing session; each message has {len(TEXT)} characters; written 1,000 at a time.",
+        f"Bytes per message, {engine}",
+        f"A growing session. Each message has {len(TEXT)} characters; 1,000 are written at a time.",
         ("messages", "bytes each", "time each"),
         rows,
     )
