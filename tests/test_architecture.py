@@ -186,6 +186,16 @@ def test_memory_imports_what_few_programs_call_later() -> None:
     )
 
 
+def test_the_server_starts_without_mcp_and_models() -> None:
+    script = """
+from retain.server.serve import create_app
+from retain import Memory
+create_app(Memory.open("memory:"))
+"""
+    packages = {name.partition(".")[0] for name in imported_by(script)}
+    assert not {"mcp", "pydantic_ai", "openai", "anthropic", "numpy", "onnxruntime"} & packages
+
+
 def test_help_imports_no_memory() -> None:
     script = """
 from retain.cli.main import main

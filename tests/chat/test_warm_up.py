@@ -48,3 +48,13 @@ def test_a_failed_load_is_logged_and_does_not_stop_the_server(
         record.getMessage()
         == "what nobody:nothing needs could not be loaded before it is needed: SettingsError"
     )
+
+
+def test_the_caller_may_start_it_later_or_never() -> None:
+    settings = Settings(database="memory:", embedder="none")
+    with Memory.open(settings=settings) as memory:
+        with warming_up(memory, start=False) as thread:
+            assert not thread.is_alive()
+        with warming_up(memory, start=False) as thread:
+            thread.start()
+        assert not thread.is_alive()

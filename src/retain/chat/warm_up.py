@@ -22,18 +22,23 @@ _log = logging.getLogger("retain.warm_up")
 
 
 @contextmanager
-def warming_up(memory: Memory) -> Iterator[threading.Thread]:
-    """Load in a thread. Errors are only logged: the first request that needs it raises them."""
+def warming_up(memory: Memory, *, start: bool = True) -> Iterator[threading.Thread]:
+    """Load in a thread. Errors are only logged: the first request that needs it raises them.
+
+    Without `start`, the caller starts the thread.
+    """
     stopping = threading.Event()
     thread = threading.Thread(
         target=_load, args=(memory, stopping), name="retain-warm-up", daemon=True
     )
-    thread.start()
+    if start:
+        thread.start()
     try:
         yield thread
     finally:
         stopping.set()
-        thread.join(_JOIN_SECONDS)  # an interpreter that exits during an import may crash
+        if thread.is_alive():
+            thread.join(_JOIN_SECONDS)  # an interpreter that exits during an import may crash
 
 
 def _load(memory: Memory, stopping: threading.Event) -> None:

@@ -39,7 +39,6 @@ IDEMPOTENCY_KEY = b"idempotency-key"
 IF_MATCH = b"if-match"
 IF_NONE_MATCH = b"if-none-match"
 _ETAG = re.compile(r'(?:W/)?"(\d{1,15})"')
-_validate_owner = OwnerParameters.__pydantic_validator__.validate_python
 
 
 @dataclass
@@ -94,7 +93,7 @@ class Handler:
         if may_call_model(endpoint, settings):
             self.in_thread = model_threads(max(1, limits.MAX_IN_FLIGHT // 2))
         self._respond_to_upload: Respond | None = None
-        self._validate = request_model.__pydantic_validator__.validate_python
+        self._validate = request_model.model_validate
         self._lists = list_parameters(request_model) if endpoint.in_query else frozenset()
         self._has_key = "key" in parameters and (
             "expected_last_seq" in parameters or endpoint.verb == "save_turn"
@@ -126,14 +125,14 @@ class Handler:
             agent = arguments.pop("agent", None)
         elif self._respond_to_upload and self.upload_model and not is_json(headers):
             respond = self._respond_to_upload
-            parsed = self.upload_model.__pydantic_validator__.validate_python(query)
+            parsed = self.upload_model.model_validate(query)
             arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}
             user = arguments.pop("user", None)
             agent = arguments.pop("agent", None)
         else:
             user = agent = None
             if query:
-                owner: Any = _validate_owner(query)
+                owner: Any = OwnerParameters.model_validate(query)
                 user = owner.user
                 agent = owner.agent
             body = await read_body(request, headers)

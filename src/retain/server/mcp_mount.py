@@ -1,15 +1,17 @@
 """`/mcp`: the MCP server over HTTP.
 
-Every request is authenticated; no state is kept between requests.
+Every request is authenticated; no state is kept between requests. The first request imports the
+library, which takes longer than the rest of the server's start.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,9 +23,13 @@ from retain.auth.principal import PERMISSIONS
 from retain.base import limits
 from retain.base.errors import NotFound, Unauthorized
 from retain.mcp.mcp_caller import McpCaller
-from retain.mcp.server import Context, Profile, create_server
 from retain.server import lifespan
 from retain.server.request_authenticator import RequestAuthenticator
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from retain.mcp.server import Context, Profile
 
 PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all", "/mcp/graph": "graph"}
 METADATA = "/.well-known/oauth-protected-resource"
@@ -44,26 +50,60 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
         app.add_route(path, metadata, methods=["GET"])
 
 
+@dataclass(frozen=True)
+class _Running:
+    """One run of an MCP server, in one event loop."""
+
+    manager: asyncio.Future[StreamableHTTPSessionManager]
+    requested: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Endpoint:
     """One MCP server; a rejected client learns where to get a token."""
 
     def __init__(self, authenticator: RequestAuthenticator, profile: Profile) -> None:
         self._authenticator = authenticator
-        self._server = create_server(authenticator.memory, profile, _caller)
-        self._manager: StreamableHTTPSessionManager | None = None
+        self._profile = profile
+        self._running: _Running | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Accept requests inside of this block."""
-        manager = StreamableHTTPSessionManager(
-            self._server,
+        self._running = running = _Running(asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(self._run(running))
+        try:
+            yield
+        finally:
+            running.stopping.set()
+            running.requested.set()
+            await task
+
+    async def _run(self, running: _Running) -> None:
+        """Start the MCP server at the first request, and run it until the app stops."""
+        await running.requested.wait()
+        if running.stopping.is_set():
+            return
+        try:
+            manager = await asyncio.to_thread(self._load)
+        except Exception as error:  # raised in the requests that wait for it
+            running.manager.set_exception(error)
+            return
+        async with manager.run():
+            running.manager.set_result(manager)
+            await running.stopping.wait()
+
+    def _load(self) -> StreamableHTTPSessionManager:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from retain.mcp.server import create_server
+
+        return StreamableHTTPSessionManager(
+            create_server(self._authenticator.memory, self._profile, _caller),
             json_response=True,
             stateless=True,
             max_request_body_size=limits.MAX_BODY_BYTES,
         )
-        async with manager.run():
-            self._manager = manager
-            yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -95,8 +135,10 @@ class Endpoint:
         scope["headers"] = [
             (name, value.strip()) for name, value in scope["headers"]
         ]  # not every parser does
-        assert self._manager is not None, "the app's lifespan was not entered"
-        await self._manager.handle_request(scope, receive, send)
+        assert self._running is not None, "the app's lifespan was not entered"
+        self._running.requested.set()
+        manager = await asyncio.shield(self._running.manager)
+        await manager.handle_request(scope, receive, send)
 
 
 def _caller(ctx: Context) -> McpCaller:

@@ -138,11 +138,17 @@ def _serve(
 ) -> int:
     log = logs.configure(memory.settings)
     try:
-        http_server = server(memory, ready, parent, jobs=jobs)
-        if parent is not None:
-            # Keep this handler to the end: a signal must not interrupt closing the memory.
-            signal.signal(signal.SIGTERM, http_server.handle_exit)
-        with warming_up(memory):
+        with warming_up(memory, start=False) as loading:
+
+            def start_loading() -> None:
+                """Load models only now: before, they would delay the first response."""
+                ready()
+                loading.start()
+
+            http_server = server(memory, start_loading, parent, jobs=jobs)
+            if parent is not None:
+                # Keep this handler to the end: a signal must not interrupt closing the memory.
+                signal.signal(signal.SIGTERM, http_server.handle_exit)
             http_server.run(sockets=[listener])
     except SystemExit as error:  # it could not start, and has printed why
         return error.code if isinstance(error.code, int) else 1

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from html import escape
 from pathlib import Path
 
@@ -95,9 +95,14 @@ class File:
     """A file of the web app with its response headers."""
 
     content: bytes
-    packed: bytes | None
-    """The compressed content, if it is smaller."""
     headers: dict[str, str]
+    compressible: bool
+
+    @cached_property
+    def packed(self) -> bytes | None:
+        """The compressed content, if it is smaller."""
+        packed = gzip.compress(self.content, mtime=0) if self.compressible else self.content
+        return packed if len(packed) < len(self.content) else None
 
     def answer(self, request: Request) -> Response:
         """Return the file, or 304 if the client has it."""
@@ -105,7 +110,7 @@ class File:
         known_etags = request.headers.get("if-none-match", "")
         if headers["ETag"].removeprefix("W/") in known_etags or known_etags.strip() == "*":
             return Response(status_code=304, headers=headers)
-        if self.packed is not None and _GZIP.search(request.headers.get("accept-encoding", "")):
+        if _GZIP.search(request.headers.get("accept-encoding", "")) and self.packed is not None:
             return Response(self.packed, headers={**headers, "Content-Encoding": "gzip"})
         return Response(self.content, headers=headers)
 
@@ -121,7 +126,6 @@ def files(folder: Path) -> dict[str, File]:
 
 def _read(path: Path) -> File:
     content = path.read_bytes()
-    packed = None if path.suffix in _PACKED else gzip.compress(content, mtime=0)
     headers = {
         "Content-Type": _TYPES[path.suffix],
         "ETag": f'W/"{hashlib.sha256(content).hexdigest()[:32]}"',
@@ -130,7 +134,7 @@ def _read(path: Path) -> File:
     }
     if path.suffix == ".html":
         headers["Content-Security-Policy"] = CSP
-    return File(content, packed if packed and len(packed) < len(content) else None, headers)
+    return File(content, headers, compressible=path.suffix not in _PACKED)
 
 
 def add(app: Starlette) -> None:
