@@ -37,7 +37,7 @@ MODULES = {"http": "http_requests"}  # a module `http` would hide the standard l
 
 
 def main() -> int:
-    """Run the options benchmarks."""
+    """Run the chosen benchmarks."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Run the benchmarks and print ratios."
     )

@@ -1,18 +1,20 @@
 """Learn the weights of the search features: src/retain/search/weights.json.
 
-    python -m bench.learn FOLDER                    # reads lme_pool_dev.json.gz and beam100k_dev.json.gz there
-    python -m bench.learn FOLDER --family words     # only the weights of searches by words; --dry: only print
+    python -m bench.learn FOLDER                  # with lme_pool_dev.json.gz and beam100k_dev.json.gz
+    python -m bench.learn FOLDER --family words   # only the weights without vectors; --dry: only print
     python -m bench.learn FOLDER --family encoder --similarities similarities-folds.npz --runs FOLDER
 
-Conversations are loaded and searched through the public API; what `rank` is given to put in order is overheard, and measured
-by the same signals as in a search. Learned is a list-wise softmax: of all candidates of a question, those that are evidence
-should have the whole probability, and where a session is what is looked for, its other turns by the user a little of it.
-That is convex, so Newton's method finds the one best answer, the same on every machine; an L2 penalty keeps weights small
-that say little. Only sets that allow it are learned from (LongMemEval, MIT; BEAM, CC BY-SA 4.0).
+The conversations are loaded and searched through the public API. A wrapper around `ranking.rank`
+records the candidates of each question; their features are measured as in a search.
 
-Cross-validation leaves out whole conversations (and groups of sessions that one question connects). Its figures leave out
-questions whose evidence no leg found, and count only sessions with an evidence turn: they are higher than those of score.py,
-and to be compared only with one another.
+The loss is a list-wise softmax: the candidates that are evidence should get all the probability. If a
+question looks for a session, the user's other turns in that session should get a little of it. The
+loss is convex, so Newton's method finds the same weights on every machine. An L2 penalty keeps
+uninformative weights small. The training data is LongMemEval (MIT) and BEAM (CC BY-SA 4.0).
+
+Cross-validation leaves out whole conversations, or groups of sessions that share a question. Its
+figures leave out questions whose evidence no retriever found, and count only sessions with an evidence
+turn. So they are higher than those of score.py: compare them only with one another.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ from retain.search.question import Question
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
 FAMILIES = {"words": "words", "static": "static", "encoder": "encoder"}
-"""The profile of bench/recall.py with which each family of weights is learned. The family `strong`,
+"""The profile of bench/recall.py that each family of weights is learned with. The family `strong`,
 for encoders that were not trained for conversations, was learned with all-MiniLM-L6-v2."""
 WEIGHTS = Path(ranking.__file__).with_name("weights.json")
 PENALTIES = {"words": 0.02, "static": 0.02, "encoder": 0.05}
 """The L2 penalty of each family, chosen by cross-validation."""
 SAME_SESSION_TARGET = 0.1
-"""The weight of a turn without evidence in a session with evidence, in a pool of many sessions."""
+"""The target of a user's turn that is no evidence, in a session that has evidence. Evidence has 1."""
 FOLDS = 5
 MIN_WEIGHTS = {
     "recent": 0.5,
@@ -57,13 +59,14 @@ MIN_WEIGHTS = {
     "quoted": 0.0,
     "replies": 0.4,
 }
-"""Signals that answer to what a question says count at least this, whatever the sets reward: who asks for the latest gets
-the later of two answers that are otherwise alike, though the evidence of these sets is often both of them. `replies` cannot be
-learned: these sets have no conversations between people."""
+"""The minimum weights of some features, whatever the data says. If a question asks for the latest, the
+later of two similar answers must rank first, although both are often evidence in this data. `replies`
+cannot be learned, because the data has no conversations between people."""
 
 MAX_WEIGHTS = {"asks the same": -12.0}
-"""A message that only repeats the question is no answer, although it has all the words of the question. These sets have too few such
-messages to learn the weight, so it is at most -12: enough to outweigh words and meaning."""
+"""The maximum weights of some features. A message that only repeats the question has all its words,
+but does not answer it. The data has too few such messages to learn the weight, so it is at most -12:
+enough to outweigh words and meaning."""
 
 Array = NDArray[np.float64]
 
@@ -79,13 +82,13 @@ class Case:
     evidence: Array
     target: Array
     units: tuple[str, ...]
-    ask: recall.Ask
+    gold_question: recall.GoldQuestion
     recorded: tuple[Question, Sequence[Candidate], Corpus]
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A weight for each feature, and the calibration of their sum as a probability."""
+    """A weight for each feature, and the calibration that turns their sum into a probability."""
 
     names: tuple[str, ...]
     weights: Array
@@ -104,10 +107,10 @@ class Learned:
 class HeldOut:
     """The cosines of encoders that were not trained on the question: `similarities-folds.npz`.
 
-    retain's encoder was trained on the questions of these files. Weights that are learned with its
-    own cosines would trust it too much. So the search of a question of the file gets the cosines of
-    the encoder that was trained without it. Other questions get the encoder's own, and so do later
-    parts of long messages, which are then candidates only by their words.
+    retain's encoder was trained on the questions of these files, so weights learned with its cosines
+    would rely on it too much. The search for such a question uses the cosines of an encoder that was
+    trained without it. Other questions, and the later parts of long messages, use retain's encoder;
+    these parts become candidates only by their words.
     """
 
     def __init__(self, path: Path) -> None:
@@ -140,21 +143,31 @@ class HeldOut:
         engine.cosines = held_out_cosines
         engine.cosines_in_memory = lambda *arguments: {}
 
-    def start_question(self, memory: Memory, talk: recall.Talk, ask: recall.Ask) -> None:
-        """Use the cosines of a question; a question of another conversation has none."""
+    def start_question(
+        self, memory: Memory, conversation: recall.Conversation, gold_question: recall.GoldQuestion
+    ) -> None:
+        """Use the cosines of a question, or retain's own for a question of another conversation."""
         self._cosines = {}
-        name = "lme.lme" if talk.user == "pool" else f"beam.beam_{talk.user.replace('/', '_')}"
-        if ask not in talk.asks or name not in self._arrays:
+        name = (
+            "lme.lme"
+            if conversation.user == "pool"
+            else f"beam.beam_{conversation.user.replace('/', '_')}"
+        )
+        if gold_question not in conversation.questions or name not in self._arrays:
             return
-        order = [(id, place) for id, turns in talk.sessions.items() for place in range(len(turns))]
-        row = self._arrays[name][talk.asks.index(ask)]
+        order = [
+            (id, place)
+            for id, turns in conversation.sessions.items()
+            for place in range(len(turns))
+        ]
+        row = self._arrays[name][conversation.questions.index(gold_question)]
         by_turn = dict(zip(order, row.tolist(), strict=True))
         numbers = memory.services.database.read(
             "default",
             lambda tx: tx.all(
                 """select number, id, seq from search_items
                    where tenant = :tenant and user_id = :user and kind = 'messages' and part = 0""",
-                user=talk.user,
+                user=conversation.user,
             ),
         )
         self._cosines = {number: by_turn[id, seq - 1] for number, id, seq in numbers}
@@ -163,19 +176,21 @@ class HeldOut:
 def collect(
     file: Path, profile: str, held_out: HeldOut | None = None, databases: Path | None = None
 ) -> Iterator[Case]:
-    """Run every question of a file and record its candidates.
+    """Search for every question of a file and yield its candidates.
 
-    databases: a folder that keeps the filled databases; the next run does not embed again
+    databases: keep the filled databases in this folder, so that the next run need not embed again
     """
-    talks = recall.read(file)
+    conversations = recall.read(file)
     recorded: list[tuple[Question, Sequence[Candidate], Corpus]] = []
-    ranked = ranking.rank
+    original_rank = ranking.rank
 
     def record(
-        question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any
+        question: Question, candidates: Sequence[Candidate], corpus: Corpus, **options: Any
     ) -> Iterator[ranking.Ranked]:
-        recorded.append((question, sorted(candidates, key=lambda one: one.number), corpus))
-        return ranked(question, candidates, corpus, **more)
+        recorded.append(
+            (question, sorted(candidates, key=lambda candidate: candidate.number), corpus)
+        )
+        return original_rank(question, candidates, corpus, **options)
 
     ranking.rank = record
     try:
@@ -184,118 +199,144 @@ def collect(
             is_filled = database.exists()
             settings = Settings(database=f"sqlite:///{database}", **recall.PROFILES[profile])  # type: ignore[arg-type]
             with Memory.open(settings=settings) as memory:
-                filled = _filled(memory, talks) if is_filled else recall.fill(memory, talks)
-                groups = _groups(talks)
+                filled = (
+                    _filled(memory, conversations)
+                    if is_filled
+                    else recall.fill(memory, conversations)
+                )
+                groups = _groups(conversations)
                 if held_out:
                     held_out.replace_cosines(memory)
-                for talk in talks:
-                    me = memory.scope(user=talk.user)
-                    for ask in [*talk.asks, *_unanswerable(talk, talks, file)]:
+                for conversation in conversations:
+                    me = memory.scope(user=conversation.user)
+                    for gold_question in [
+                        *conversation.questions,
+                        *_unanswerable(conversation, conversations, file),
+                    ]:
                         if held_out:
-                            held_out.start_question(memory, talk, ask)
-                        me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
+                            held_out.start_question(memory, conversation, gold_question)
+                        me.search(
+                            gold_question.text, kinds=["messages"], at=gold_question.at, limit=1
+                        )
                         if recorded:
                             yield from _case(
-                                (file.name, groups.get(ask.id, "")), ask, filled, recorded.pop()
+                                (file.name, groups.get(gold_question.id, "")),
+                                gold_question,
+                                filled,
+                                recorded.pop(),
                             )
     finally:
-        ranking.rank = ranked
+        ranking.rank = original_rank
 
 
-def _filled(memory: Memory, talks: Sequence[recall.Talk]) -> recall.Filled:
-    """Return a database that an earlier run has filled."""
+def _filled(memory: Memory, conversations: Sequence[recall.Conversation]) -> recall.Filled:
+    """Return a database that an earlier run filled."""
     units = {
         (id, seq): turn.unit
-        for talk in talks
-        for id, turns in talk.sessions.items()
+        for conversation in conversations
+        for id, turns in conversation.sessions.items()
         for seq, turn in enumerate(turns, 1)
     }
-    return recall.Filled(memory, talks, units)
+    return recall.Filled(memory, conversations, units)
 
 
-def _unanswerable(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
-    """Return questions without an answer here: those of the next conversation or of another file."""
+def _unanswerable(
+    conversation: recall.Conversation, conversations: Sequence[recall.Conversation], file: Path
+) -> list[recall.GoldQuestion]:
+    """Return questions that this conversation cannot answer, from another one or another file."""
     others = (
-        talks
-        if len(talks) > 1
+        conversations
+        if len(conversations) > 1
         else recall.read(file.with_name(next(name for name in FILES if name != file.name)))
     )
-    place = talks.index(talk) + 1
-    asks = (
-        others[place % len(others)].asks
-        if len(talks) > 1
-        else [ask for other in others for ask in other.asks[::3]]
+    next_index = conversations.index(conversation) + 1
+    questions = (
+        others[next_index % len(others)].questions
+        if len(conversations) > 1
+        else [gold_question for other in others for gold_question in other.questions[::3]]
     )
-    return [replace(ask, gold=frozenset()) for ask in asks]
+    return [replace(gold_question, gold=frozenset()) for gold_question in questions]
 
 
 def _case(
     where: tuple[str, str],
-    ask: recall.Ask,
+    gold_question: recall.GoldQuestion,
     filled: recall.Filled,
     recorded: tuple[Question, Sequence[Candidate], Corpus],
 ) -> Iterator[Case]:
-    """Return a question with its candidates, or None if no evidence is among them."""
+    """Yield a question with its candidates, unless it has evidence and none of it was found."""
     question, candidates, corpus = recorded
     units = tuple(str(filled.units[candidate.id, candidate.seq]) for candidate in candidates)
-    gold = {str(unit) for unit in ask.gold}
+    gold = {str(unit) for unit in gold_question.gold}
     evidence = np.array([unit in gold for unit in units], float)
     if evidence.any() or (candidates and not gold):
         sessions = {unit.split("#")[0] for unit in gold if "#" in unit}
-        beside = [
+        same_session = [
             unit.split("#")[0] in sessions and candidate.role == "user"
             for unit, candidate in zip(units, candidates, strict=True)
         ]
-        target = evidence + SAME_SESSION_TARGET * np.array(beside)
-        result = features.measure(question, candidates, corpus)
-        rows = np.stack(list(result.values()), axis=1)
+        target = evidence + SAME_SESSION_TARGET * np.array(same_session)
+        values = features.measure(question, candidates, corpus)
+        rows = np.stack(list(values.values()), axis=1)
         yield Case(
             *where,
-            tuple(result),
+            tuple(values),
             rows,
             evidence,
             target / max(target.sum(), 1e-9),
             units,
-            ask,
+            gold_question,
             recorded,
         )
 
 
-def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
-    """Return the cross-validation group of each question: its conversation, or connected sessions."""
-    of: dict[str, str] = {}
-    for talk in talks:
-        if len(talk.sessions) == 1:
-            of |= {ask.id: talk.user for ask in talk.asks}
+def _groups(conversations: Sequence[recall.Conversation]) -> dict[str, str]:
+    """Return the cross-validation group of each question by its id.
+
+    A group is a conversation. In a pool of sessions, it is a set of sessions that questions connect.
+    """
+    groups: dict[str, str] = {}
+    for conversation in conversations:
+        if len(conversation.sessions) == 1:
+            groups |= {
+                gold_question.id: conversation.user for gold_question in conversation.questions
+            }
             continue
         leader: dict[str, str] = {}
 
-        def lead(one: str, leader: dict[str, str] = leader) -> str:
-            while leader.setdefault(one, one) != one:
-                one = leader[one]
-            return one
+        def find_leader(session: str, leader: dict[str, str] = leader) -> str:
+            while leader.setdefault(session, session) != session:
+                session = leader[session]
+            return session
 
-        for ask in talk.asks:
-            sessions = sorted({str(unit).split("#")[0] for unit in ask.gold})
+        for gold_question in conversation.questions:
+            sessions = sorted({str(unit).split("#")[0] for unit in gold_question.gold})
             for other in sessions[1:]:
-                leader[lead(other)] = lead(sessions[0])
-        of |= {
-            ask.id: lead(min(str(unit).split("#")[0] for unit in ask.gold))
-            for ask in talk.asks
-            if ask.gold
+                leader[find_leader(other)] = find_leader(sessions[0])
+        groups |= {
+            gold_question.id: find_leader(
+                min(str(unit).split("#")[0] for unit in gold_question.gold)
+            )
+            for gold_question in conversation.questions
+            if gold_question.gold
         }
-        of |= {ask.id: ask.id for ask in talk.asks if not ask.gold}
-    return of
+        groups |= {
+            gold_question.id: gold_question.id
+            for gold_question in conversation.questions
+            if not gold_question.gold
+        }
+    return groups
 
 
 def fit(cases: Sequence[Case], penalty: float) -> Learned:
-    """Return the weights that maximise the likelihood of the evidence. Each set counts the same."""
-    every = np.concatenate([case.rows for case in cases])
-    middle, spread = every.mean(axis=0), every.std(axis=0)
+    """Return the weights that maximise the likelihood of the evidence. Each file counts the same."""
+    all_rows = np.concatenate([case.rows for case in cases])
+    mean = all_rows.mean(axis=0)
+    spread = all_rows.std(axis=0)
     spread[spread < 1e-9] = 1.0
     sizes = Counter(case.set for case in cases)
     tables = [
-        ((case.rows - middle) / spread, case.target, 1 / sizes[case.set] / len(sizes))
+        ((case.rows - mean) / spread, case.target, 1 / sizes[case.set] / len(sizes))
         for case in cases
     ]
     names = cases[0].names
@@ -313,11 +354,11 @@ def fit(cases: Sequence[Case], penalty: float) -> Learned:
             weights = weights - step
             if np.abs(step).max() < 1e-8:
                 break
-        held = np.clip(weights, minimum, maximum)
-        outside = free & (np.abs(weights - held) > 1e-9)
+        clipped = np.clip(weights, minimum, maximum)
+        outside = free & (np.abs(weights - clipped) > 1e-9)
         if not outside.any():
             return Learned(names, weights / spread)
-        weights = held
+        weights = clipped
         free &= ~outside  # fix these at their limits and fit the others again
 
 
@@ -328,14 +369,15 @@ def _step(
     free: NDArray[np.bool_],
 ) -> Array:
     """Return a step of Newton's method, to be subtracted; zero for weights that are not free."""
-    slope, hessian = penalty * weights, penalty * np.eye(len(weights))
+    slope = penalty * weights
+    hessian = penalty * np.eye(len(weights))
     for rows, target, share in tables:
         scores = rows @ weights
-        chance = np.exp(scores - scores.max())
-        chance /= chance.sum()
-        expected = chance @ rows
+        probability = np.exp(scores - scores.max())
+        probability /= probability.sum()
+        expected = probability @ rows
         slope += share * (expected - target @ rows)
-        hessian += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
+        hessian += share * ((rows * probability[:, None]).T @ rows - np.outer(expected, expected))
     step = np.zeros(len(weights))
     step[free] = np.linalg.solve(hessian[np.ix_(free, free)], slope[free])
     return step
@@ -352,25 +394,26 @@ def _loss(tables: Sequence[tuple[Array, Array, float]], weights: Array, penalty:
 
 
 def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
-    """Fit the logistic calibration, also on questions without an answer."""
-    tables, wanted = [], []
-    chance = random.Random(1)
+    """Fit the logistic calibration, including questions without an answer."""
+    tables = []
+    wanted = []
+    rng = random.Random(1)
     for case in cases:
         question, candidates, corpus = case.recorded
-        # As it is, and as it would be in a memory that has little in it.
+        # All candidates, and fewer, as in a memory with little content.
         for size in (len(candidates), 1, 3, 10):
-            some = sorted(chance.sample(range(len(candidates)), min(size, len(candidates))))
+            sample = sorted(rng.sample(range(len(candidates)), min(size, len(candidates))))
             if size < len(candidates) and case.evidence.any():
-                some = sorted({*some[1:], int(case.evidence.argmax())})
-            fewer = [candidates[place] for place in some]
-            result = features.measure(question, fewer, corpus)
+                sample = sorted({*sample[1:], int(case.evidence.argmax())})
+            fewer = [candidates[index] for index in sample]
+            values = features.measure(question, fewer, corpus)
             scores = sum(
-                result[name] * weight
+                values[name] * weight
                 for name, weight in zip(learned.names, learned.weights, strict=True)
-                if name in result
+                if name in values
             )
-            tables.append(ranking.calibration_features(np.asarray(scores), result, fewer))
-            wanted.append(case.evidence[some])
+            tables.append(ranking.calibration_features(np.asarray(scores), values, fewer))
+            wanted.append(case.evidence[sample])
     names = list(tables[0])
     rows = np.concatenate([np.stack([table[name] for name in names], axis=1) for table in tables])
     return replace(learned, chance=_logistic(names, rows, np.concatenate(wanted)))
@@ -379,35 +422,37 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
 def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, float]:
     weights = np.zeros(len(names))
     for _ in range(50):
-        chance = 1 / (1 + np.exp(-(rows @ weights)))
-        hessian = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(
-            len(names)
+        probability = 1 / (1 + np.exp(-(rows @ weights)))
+        hessian = (rows * (probability * (1 - probability))[:, None]).T @ rows / len(
+            rows
+        ) + 1e-6 * np.eye(len(names))
+        step = np.linalg.solve(
+            hessian, rows.T @ (probability - wanted) / len(rows) + 1e-6 * weights
         )
-        step = np.linalg.solve(hessian, rows.T @ (chance - wanted) / len(rows) + 1e-6 * weights)
         weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:
             break
-    return {name: round(float(first), 4) for name, first in zip(names, weights, strict=True)}
+    return {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
 
 
 def write_runs(pairs: Sequence[tuple[Case, Learned]], folder: Path, family: str) -> None:
-    """Write a run for each file, for its score.py: each fold ranked by weights of the others."""
+    """Write a run for each file, for score.py: each fold is ranked by weights of the others."""
     for name in sorted({case.set for case, _ in pairs}):
         path = folder / f"{family}-{name.split('.')[0]}.jsonl"
         with path.open("w", encoding="utf-8") as lines:
             for case, learned in pairs:
                 if case.set == name:
                     order = np.argsort(-learned.scores(case), kind="stable")
-                    units = list(dict.fromkeys(case.units[place] for place in order))[:60]
+                    units = list(dict.fromkeys(case.units[index] for index in order))[:60]
                     ranked = [int(unit) if unit.isdecimal() else unit for unit in units]
-                    lines.write(json.dumps({"id": case.ask.id, "ranked": ranked}) + "\n")
+                    lines.write(json.dumps({"id": case.gold_question.id, "ranked": ranked}) + "\n")
 
 
 def held_out_weights(cases: Sequence[Case], penalty: float) -> Iterator[tuple[Case, Learned]]:
     """Yield each case with weights that were learned without its conversation."""
     groups = {
-        group: place % FOLDS
-        for place, group in enumerate(dict.fromkeys(case.group for case in cases))
+        group: number % FOLDS
+        for number, group in enumerate(dict.fromkeys(case.group for case in cases))
     }
     for fold in range(FOLDS):
         learned = fit([case for case in cases if groups[case.group] != fold], penalty)
@@ -417,7 +462,7 @@ def held_out_weights(cases: Sequence[Case], penalty: float) -> Iterator[tuple[Ca
 
 
 def cross_validated(pairs: Sequence[tuple[Case, Learned]]) -> dict[str, float]:
-    """Score held-out conversations."""
+    """Return the mean figures over the held-out conversations."""
     figures: dict[str, list[float]] = {}
     for case, learned in pairs:
         for name, figure in _figures(case, learned).items():
@@ -426,19 +471,17 @@ def cross_validated(pairs: Sequence[tuple[Case, Learned]]) -> dict[str, float]:
 
 
 def _figures(case: Case, learned: Learned) -> dict[str, float]:
-    """Return the recall of evidence in the top ten; for a pool, of all sessions in the top five and ten."""
+    """Return the recall of evidence in the top ten; for a pool, also of whole sessions."""
     order = np.argsort(-learned.scores(case), kind="stable")
-    ranked = [case.units[place] for place in order]
-    gold = {str(unit) for unit in case.ask.gold}
+    ranked = [case.units[index] for index in order]
+    gold = {str(unit) for unit in case.gold_question.gold}
     results = {"evidence in 10": len(gold & set(ranked[:10])) / len(gold)}
     if any("#" in unit for unit in gold):
-        sessions, gold_sessions = (
-            list(dict.fromkeys(unit.split("#")[0] for unit in ranked)),
-            {unit.split("#")[0] for unit in gold},
-        )
+        sessions = list(dict.fromkeys(unit.split("#")[0] for unit in ranked))
+        gold_sessions = {unit.split("#")[0] for unit in gold}
         results |= {
-            f"all sessions in {most}": float(gold_sessions <= set(sessions[:most]))
-            for most in (5, 10)
+            f"all sessions in {count}": float(gold_sessions <= set(sessions[:count]))
+            for count in (5, 10)
         }
     return results
 
@@ -446,12 +489,12 @@ def _figures(case: Case, learned: Learned) -> dict[str, float]:
 def main() -> int:
     """Learn the weights, print the scores, write the file."""
     parser = argparse.ArgumentParser(description="Learn the weights of the search features.")
-    parser.add_argument("folder", type=Path, help=f"where {' and '.join(FILES)} are")
+    parser.add_argument("folder", type=Path, help=f"the folder with {' and '.join(FILES)}")
     parser.add_argument(
         "--family",
         choices=FAMILIES,
         action="append",
-        help="learn only these weights; default: all",
+        help="learn only the weights of this family; may be repeated; default: all",
     )
     parser.add_argument("--dry", action="store_true", help="print the result without writing it")
     parser.add_argument(
@@ -463,32 +506,37 @@ def main() -> int:
         type=Path,
         help="keep the filled databases in this folder and reuse them in later runs",
     )
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
-    default = [family for family in FAMILIES if family != "encoder" or chosen.similarities]
-    for family in chosen.family or default:
-        if family == "encoder" and not chosen.similarities:
-            parser.error("--family encoder requires --similarities: it was trained on these files")
-        held_out = HeldOut(chosen.similarities) if family == "encoder" else None
+    default = [family for family in FAMILIES if family != "encoder" or options.similarities]
+    for family in options.family or default:
+        if family == "encoder" and not options.similarities:
+            parser.error(
+                "--family encoder requires --similarities: the encoder was trained on FOLDER"
+            )
+        held_out = HeldOut(options.similarities) if family == "encoder" else None
         cases = [
             case
             for name in FILES
-            for case in collect(chosen.folder / name, FAMILIES[family], held_out, chosen.databases)
+            for case in collect(
+                options.folder / name, FAMILIES[family], held_out, options.databases
+            )
         ]
         answered = [case for case in cases if case.evidence.any()]
         learned = calibrate(cases, fit(answered, PENALTIES[family]))
         pairs = list(held_out_weights(answered, PENALTIES[family]))
-        if chosen.runs:
-            write_runs(pairs, chosen.runs, family)
+        if options.runs:
+            write_runs(pairs, options.runs, family)
         figures = ", ".join(
             f"{name} {figure:.3f}" for name, figure in cross_validated(pairs).items()
         )
         print(
-            f"{family}: {len(answered)} of {len(cases)} questions have an answer; cross-validated: {figures}"
+            f"{family}: {len(answered)} questions with evidence, {len(cases) - len(answered)} without; "
+            f"cross-validated: {figures}"
         )
         spread = np.mean([case.rows.std(axis=0) for case in cases], axis=0) * learned.weights
         for name, weight, effect in sorted(
-            zip(learned.names, learned.weights, spread, strict=True), key=lambda one: -abs(one[2])
+            zip(learned.names, learned.weights, spread, strict=True), key=lambda row: -abs(row[2])
         ):
             print(f"    {name:22s} {weight:+8.3f}   moves {effect:+6.3f}")
         families[family] = {
@@ -498,7 +546,7 @@ def main() -> int:
             },
             "chance": learned.chance,
         }
-    if not chosen.dry:
+    if not options.dry:
         WEIGHTS.write_text(
             json.dumps({"learned from": list(FILES), "families": families}, indent=1) + "\n",
             encoding="utf-8",

@@ -1,11 +1,11 @@
-"""Recall of search: conversations with known evidence, loaded and searched through the public API.
+"""Recall of search: load conversations with known evidence and search them through the public API.
 
-    python bench/recall.py FILE --profile default --run OUT.jsonl     # the run that the data's own score.py reads
-    python bench/recall.py --all FOLDER                               # every profile on every file in it, scored, as a table
-    python -m bench.recall --agree FOLDER                             # how far SQLite and PostgreSQL have the same first ten
+    python bench/recall.py FILE --profile default --run OUT.jsonl   # write the hits, for score.py
+    python bench/recall.py --all FOLDER       # run and score every profile on every file
+    python -m bench.recall --agree FOLDER     # compare the top ten of SQLite and PostgreSQL
 
-A file is one of three formats (LoCoMo, LongMemEval's pool, BEAM), told apart by its content. The configuration is the same
-for all of them: retain as it comes. No question is shown to anything but `search`.
+A file has one of three formats: LoCoMo, LongMemEval's pool of sessions, or BEAM. All of them use the
+same settings, and only `search` sees the questions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROFILES = {
     "rerank": {"embedder": "encoder", "reranker": "late"},
 }
 UNITS_PER_QUESTION = 60
-"""Units listed per question; score.py reads 50."""
+"""Hits per question in a run; score.py reads 50."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A question of the file, its time, and its evidence."""
+class GoldQuestion:
+    """A question of the file, its time, and the units that are its evidence (`gold`)."""
 
     id: str
     text: str
@@ -58,71 +58,77 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Conversation:
     """The sessions of one user, and the questions about them."""
 
     user: str
     sessions: dict[str, list[Turn]] = field(default_factory=dict)
-    asks: list[Ask] = field(default_factory=list)
+    questions: list[GoldQuestion] = field(default_factory=list)
 
 
-def read(path: Path) -> list[Talk]:
-    """Return the conversations of a file of any known format."""
+def read(path: Path) -> list[Conversation]:
+    """Return the conversations of a file; the format is detected from its content."""
     with gzip.open(path) as file:
         data = json.load(file)
     if isinstance(data, dict):
-        return [_pool(data)]
-    return [_chat(item) if "messages" in item else _friends(item) for item in data]
+        return [_read_longmemeval(data)]
+    return [_read_beam(item) if "messages" in item else _read_locomo(item) for item in data]
 
 
-def _friends(data: dict[str, Any]) -> Talk:
-    """Parse LoCoMo: two people in dated sessions; images have captions."""
-    talk = Talk(data["sample_id"])
+def _read_locomo(data: dict[str, Any]) -> Conversation:
+    """Parse LoCoMo: two people talk in dated sessions; images have captions."""
+    conversation = Conversation(data["sample_id"])
     for turn in data["turns"]:
         content: dict[str, Any] = {"text": turn["text"]}
         if turn.get("caption"):
             content["attachments"] = [{"type": "image", "description": turn["caption"]}]
         at = datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
         message = NewMessage("user", content, author=turn["speaker"], created_at=at)
-        talk.sessions.setdefault(f"{talk.user}/{turn['session']}", []).append(
+        conversation.sessions.setdefault(f"{conversation.user}/{turn['session']}", []).append(
             Turn(turn["id"], message)
         )
-    for ask in data["questions"]:
-        talk.asks.append(
-            Ask(
-                ask["id"],
-                ask["question"],
-                _end(talk),
-                str(ask["category"]),
-                frozenset(ask["evidence"]),
+    for question in data["questions"]:
+        conversation.questions.append(
+            GoldQuestion(
+                question["id"],
+                question["question"],
+                _end(conversation),
+                str(question["category"]),
+                frozenset(question["evidence"]),
             )
         )
-    return talk
+    return conversation
 
 
-def _pool(data: dict[str, Any]) -> Talk:
+def _read_longmemeval(data: dict[str, Any]) -> Conversation:
     """Parse LongMemEval: sessions of a user with an assistant, and dated questions."""
-    talk = Talk("pool")
+    conversation = Conversation("pool")
     for session in data["sessions"]:
         at = _day(session["date"])
-        talk.sessions[session["id"]] = [
+        conversation.sessions[session["id"]] = [
             Turn(
-                f"{session['id']}#{place}", NewMessage(turn["role"], turn["content"], created_at=at)
+                f"{session['id']}#{index}", NewMessage(turn["role"], turn["content"], created_at=at)
             )
-            for place, turn in enumerate(session["turns"])
+            for index, turn in enumerate(session["turns"])
         ]
-    for ask in data["questions"]:
-        gold = frozenset(ask["gold_turns"] or ask["gold_sessions"])
-        talk.asks.append(
-            Ask(ask["id"], ask["question"], _day(ask["question_date"]), ask["type"], gold)
+    for question in data["questions"]:
+        gold = frozenset(question["gold_turns"] or question["gold_sessions"])
+        conversation.questions.append(
+            GoldQuestion(
+                question["id"],
+                question["question"],
+                _day(question["question_date"]),
+                question["type"],
+                gold,
+            )
         )
-    return talk
+    return conversation
 
 
-def _chat(data: dict[str, Any]) -> Talk:
-    """Parse BEAM: one very long conversation of a user with an assistant."""
-    talk = Talk(str(data["name"]))
-    talk.sessions[f"chat {talk.user}"] = [
+def _read_beam(data: dict[str, Any]) -> Conversation:
+    """Parse BEAM: one very long chat of a user with an assistant."""
+    conversation = Conversation(str(data["name"]))
+    conversation.sessions[f"chat {conversation.user}"] = [
         Turn(
             turn["id"],
             NewMessage(
@@ -133,20 +139,26 @@ def _chat(data: dict[str, Any]) -> Talk:
         )
         for turn in data["messages"]
     ]
-    for ask in data["questions"]:
-        talk.asks.append(
-            Ask(ask["id"], ask["question"], _end(talk), ask["type"], frozenset(ask["evidence"]))
+    for question in data["questions"]:
+        conversation.questions.append(
+            GoldQuestion(
+                question["id"],
+                question["question"],
+                _end(conversation),
+                question["type"],
+                frozenset(question["evidence"]),
+            )
         )
-    return talk
+    return conversation
 
 
 def _day(text: str) -> datetime:
     return datetime.strptime(re.sub(r" \(\w+\)", "", text), "%Y/%m/%d %H:%M").replace(tzinfo=UTC)
 
 
-def _end(talk: Talk) -> datetime:
-    """Return the day after the last message, the time of questions without a date."""
-    times = (turn.message.created_at for turns in talk.sessions.values() for turn in turns)
+def _end(conversation: Conversation) -> datetime:
+    """Return the day after the last message: the time of questions without a date."""
+    times = (turn.message.created_at for turns in conversation.sessions.values() for turn in turns)
     return max(at for at in times if at) + timedelta(days=1)
 
 
@@ -155,24 +167,26 @@ class Filled:
     """A database with the conversations, and the unit of each message."""
 
     memory: Memory
-    talks: Sequence[Talk]
+    conversations: Sequence[Conversation]
     units: dict[tuple[str, int], str | int]
 
-    def answers(self) -> Iterator[tuple[Ask, list[str | int]]]:
-        """Yield every question with the units of its hits, best first."""
-        for talk in self.talks:
-            me = self.memory.scope(user=talk.user)
-            for ask in talk.asks:
-                hits = me.search(ask.text, kinds=["messages"], at=ask.at, limit=UNITS_PER_QUESTION)
-                yield ask, [self.units[hit.id, hit.seq] for hit in hits]
+    def answers(self) -> Iterator[tuple[GoldQuestion, list[str | int]]]:
+        """Search for every question, and yield it with the units of its hits, best first."""
+        for conversation in self.conversations:
+            me = self.memory.scope(user=conversation.user)
+            for question in conversation.questions:
+                hits = me.search(
+                    question.text, kinds=["messages"], at=question.at, limit=UNITS_PER_QUESTION
+                )
+                yield question, [self.units[hit.id, hit.seq] for hit in hits]
 
 
-def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
+def fill(memory: Memory, conversations: Sequence[Conversation]) -> Filled:
     """Load conversations session by session, then run the background jobs."""
     units: dict[tuple[str, int], str | int] = {}
-    for talk in talks:
-        me = memory.scope(user=talk.user, agent="assistant")
-        for id, turns in talk.sessions.items():
+    for conversation in conversations:
+        me = memory.scope(user=conversation.user, agent="assistant")
+        for id, turns in conversation.sessions.items():
             me.sessions.add(id)
             for start in range(0, len(turns), 500):
                 part = turns[start : start + 500]
@@ -181,12 +195,12 @@ def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
                     (id, message.seq): turn.unit for message, turn in zip(stored, part, strict=True)
                 }
     memory.run_jobs()
-    return Filled(memory, talks, units)
+    return Filled(memory, conversations, units)
 
 
 def run(file: Path, profile: str, out: Path, database: str = "") -> None:
     """Run a profile on a file, from an empty database to the list of hits."""
-    talks = read(file)
+    conversations = read(file)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             database=database or f"sqlite:///{folder}/recall.db",
@@ -194,15 +208,18 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
         )
         with Memory.open(settings=settings) as memory:
             started = time.perf_counter()
-            filled = fill(memory, talks)
+            filled = fill(memory, conversations)
             loaded_at = time.perf_counter()
             with out.open("w", encoding="utf-8") as lines:
-                for ask, result in filled.answers():
-                    lines.write(json.dumps({"id": ask.id, "ranked": result}) + "\n")
-            question_count = sum(len(talk.asks) for talk in talks)
+                for question, result in filled.answers():
+                    lines.write(json.dumps({"id": question.id, "ranked": result}) + "\n")
+            question_count = sum(len(conversation.questions) for conversation in conversations)
             each = (time.perf_counter() - loaded_at) / max(question_count, 1) * 1000
-            times = f"{len(filled.units)} messages in {loaded_at - started:.1f} s, {question_count} questions at {each:.1f} ms each"
-            print(f"{file.name} {profile}: {times}", file=sys.stderr)
+            print(
+                f"{file.name} {profile}: {len(filled.units)} messages in {loaded_at - started:.1f} s, "
+                f"{question_count} questions, {each:.1f} ms each",
+                file=sys.stderr,
+            )
 
 
 def table(folder: Path, profiles: Sequence[str]) -> None:
@@ -237,7 +254,8 @@ def agree(folder: Path, profile: str) -> None:
             shared = [len(set(first[id]) & set(other[id])) / max(len(first[id]), 1) for id in first]
             same = sum(first[id] == other[id] for id in first)
             print(
-                f"{file.name}: {sum(shared) / len(shared):.3f} of the first ten shared, {same} of {len(first)} lists the same"
+                f"{file.name}: {sum(shared) / len(shared):.3f} of the top ten in both, "
+                f"{same} of {len(first)} lists identical"
             )
     finally:
         server.close()
@@ -252,7 +270,7 @@ def main() -> int:
     parser.add_argument(
         "--profile",
         choices=PROFILES,
-        help="the search profile: words alone, or with an embedder",
+        help="settings for the search, such as words only or an embedder; may be repeated",
         action="append",
     )
     parser.add_argument("--run", type=Path, metavar="OUT.jsonl", help="write the hits to this file")
@@ -266,20 +284,20 @@ def main() -> int:
         "--agree",
         type=Path,
         metavar="FOLDER",
-        help="compare the first ten of SQLite and PostgreSQL",
+        help="compare the top ten of SQLite and PostgreSQL",
     )
     parser.add_argument(
         "--database", default="", help="an empty database; default: a new SQLite file"
     )
-    chosen = parser.parse_args()
-    if chosen.all:
-        table(chosen.all, chosen.profile or list(PROFILES))
-    elif chosen.agree:
-        agree(chosen.agree, (chosen.profile or ["default"])[0])
-    elif chosen.file and chosen.run:
-        run(chosen.file, (chosen.profile or ["default"])[0], chosen.run, chosen.database)
+    options = parser.parse_args()
+    if options.all:
+        table(options.all, options.profile or list(PROFILES))
+    elif options.agree:
+        agree(options.agree, (options.profile or ["default"])[0])
+    elif options.file and options.run:
+        run(options.file, (options.profile or ["default"])[0], options.run, options.database)
     else:
-        parser.error("give a FILE and --run OUT.jsonl, or --all FOLDER, or --agree FOLDER")
+        parser.error("pass FILE and --run OUT.jsonl, or --all FOLDER, or --agree FOLDER")
     return 0
 
 

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench import recall
-from bench.recall import Talk
+from bench.recall import Conversation, GoldQuestion
 from retain import Memory, Settings
 from retain.search.embedders import choose, embed_texts
 
@@ -31,12 +31,12 @@ ADVERSARIAL_TYPE = "5"
 """The category of questions without an answer. Left out, as in the papers that use LoCoMo."""
 BATCH_SIZE = 500
 
-Search = Callable[[Talk, recall.Ask], Sequence[str | int]]
+Search = Callable[[Conversation, GoldQuestion], Sequence[str | int]]
 
 
-def messages(talk: Talk) -> Iterator[tuple[str | int, str]]:
+def messages(conversation: Conversation) -> Iterator[tuple[str | int, str]]:
     """Yield the unit and the text of each message, with its author where there is one."""
-    for turns in talk.sessions.values():
+    for turns in conversation.sessions.values():
         for turn in turns:
             content = turn.message.content
             text = content if isinstance(content, str) else str(content["text"])
@@ -57,76 +57,82 @@ class Encoder:
         return embed_texts(self._embedder, list(texts)).tolist()  # type: ignore[no-any-return]
 
 
-def open_chroma(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
+def open_chroma(conversations: Sequence[Conversation], encode: Encoder, folder: str) -> Search:
     """Return a search in a chromadb collection that is stored in a folder."""
     client = import_module("chromadb").PersistentClient(folder)
     collection = client.create_collection("messages", metadata={"hnsw:space": "cosine"})
-    for talk in talks:
-        rows = list(messages(talk))
+    for conversation in conversations:
+        rows = list(messages(conversation))
         for start in range(0, len(rows), BATCH_SIZE):
             part = rows[start : start + BATCH_SIZE]
             collection.add(
-                ids=[f"{talk.user}/{unit}" for unit, _ in part],
+                ids=[f"{conversation.user}/{unit}" for unit, _ in part],
                 documents=[text for _, text in part],
                 embeddings=encode([text for _, text in part]),
-                metadatas=[{"user": talk.user} for _ in part],
+                metadatas=[{"user": conversation.user} for _ in part],
             )
-    units = {f"{talk.user}/{unit}": unit for talk in talks for unit, _ in messages(talk)}
+    units = {
+        f"{conversation.user}/{unit}": unit
+        for conversation in conversations
+        for unit, _ in messages(conversation)
+    }
 
-    def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
+    def search(conversation: Conversation, question: GoldQuestion) -> list[str | int]:
         result = collection.query(
-            query_embeddings=encode([ask.text]), n_results=RESULT_LIMIT, where={"user": talk.user}
+            query_embeddings=encode([question.text]),
+            n_results=RESULT_LIMIT,
+            where={"user": conversation.user},
         )
         return [units[id] for id in result["ids"][0]]
 
     return search
 
 
-def open_langgraph(talks: Sequence[Talk], encode: Encoder) -> Search:
+def open_langgraph(conversations: Sequence[Conversation], encode: Encoder) -> Search:
     """Return a search in LangGraph's InMemoryStore."""
     store = import_module("langgraph.store.memory").InMemoryStore(
         index={"dims": 384, "embed": encode, "fields": ["text"]}
     )
-    for talk in talks:
-        for unit, text in messages(talk):
-            store.put((talk.user,), str(unit), {"text": text, "unit": unit})
+    for conversation in conversations:
+        for unit, text in messages(conversation):
+            store.put((conversation.user,), str(unit), {"text": text, "unit": unit})
 
-    def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
-        hits = store.search((talk.user,), query=ask.text, limit=RESULT_LIMIT)
+    def search(conversation: Conversation, question: GoldQuestion) -> list[str | int]:
+        hits = store.search((conversation.user,), query=question.text, limit=RESULT_LIMIT)
         return [hit.value["unit"] for hit in hits]
 
     return search
 
 
-def open_retain(talks: Sequence[Talk], folder: str) -> Search:
+def open_retain(conversations: Sequence[Conversation], folder: str) -> Search:
     """Return a search of retain."""
     memory = Memory.open(
         settings=Settings(database=f"sqlite:///{folder}/retain.db", embedder="encoder")
     )
-    units = recall.fill(memory, talks).units
+    units = recall.fill(memory, conversations).units
 
-    def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
-        me = memory.scope(user=talk.user)
-        hits = me.search(ask.text, kinds=["messages"], at=ask.at, limit=RESULT_LIMIT)
+    def search(conversation: Conversation, question: GoldQuestion) -> list[str | int]:
+        me = memory.scope(user=conversation.user)
+        hits = me.search(question.text, kinds=["messages"], at=question.at, limit=RESULT_LIMIT)
         return [units[hit.id, hit.seq] for hit in hits]
 
     return search
 
 
-def measure(name: str, talks: Sequence[Talk], search: Search) -> None:
+def measure(name: str, conversations: Sequence[Conversation], search: Search) -> None:
     """Search for every question, and print recall and latency."""
     recalls: list[float] = []
     reciprocal_ranks: list[float] = []
     milliseconds: list[float] = []
-    for talk in talks:
-        for ask in talk.asks:
-            if ask.type == ADVERSARIAL_TYPE or not ask.gold:
+    for conversation in conversations:
+        for question in conversation.questions:
+            if question.type == ADVERSARIAL_TYPE or not question.gold:
                 continue
             started = time.process_time()
-            ranked = search(talk, ask)
+            ranked = search(conversation, question)
             milliseconds.append((time.process_time() - started) * 1000)
-            ranks = [rank for rank, unit in enumerate(ranked, 1) if unit in ask.gold]
-            recalls.append(len(ranks) / len(ask.gold))
+            ranks = [rank for rank, unit in enumerate(ranked, 1) if unit in question.gold]
+            recalls.append(len(ranks) / len(question.gold))
             reciprocal_ranks.append(1 / ranks[0] if ranks else 0.0)
     p99 = statistics.quantiles(milliseconds, n=100)[98]
     print(
@@ -141,12 +147,12 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Compare search with vector stores.")
     parser.add_argument("file", type=Path, help="a file of conversations and questions")
-    talks = recall.read(parser.parse_args().file)
+    conversations = recall.read(parser.parse_args().file)
     encode = Encoder()
     with tempfile.TemporaryDirectory() as folder:
-        measure("retain", talks, open_retain(talks, folder))
-        measure("chromadb", talks, open_chroma(talks, encode, f"{folder}/chroma"))
-        measure("LangGraph InMemoryStore", talks, open_langgraph(talks, encode))
+        measure("retain", conversations, open_retain(conversations, folder))
+        measure("chromadb", conversations, open_chroma(conversations, encode, f"{folder}/chroma"))
+        measure("LangGraph InMemoryStore", conversations, open_langgraph(conversations, encode))
     return 0
 
 
