@@ -24,7 +24,7 @@ from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.items import Drop, Put
 from retain.kinds.kind import Kind
-from retain.storage.database import Row, Transaction
+from retain.storage.database import Row, Sent, Transaction
 from retain.testing import with_faults
 from tests.conftest import SERVERS
 from tests.storage.behind import TABLES, fill, hashes, raw
@@ -351,6 +351,9 @@ class ForgetfulTransaction:
 
     def run(self, sql: str, **values: Any) -> int:
         return self._tx.run(self._forget(sql), **values)
+
+    def send(self, sql: str, **values: Any) -> Sent:
+        return self._tx.send(self._forget(sql), **values)
 
     def lock_rows(self, sql: str, **values: Any) -> None:
         self._tx.lock_rows(self._forget(sql), **values)

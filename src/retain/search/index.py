@@ -107,7 +107,7 @@ class Index:
 
     def remove(self, tx: Transaction, kind: str, id: str) -> None:
         """Remove all items of a record."""
-        tx.run(REMOVE_RECORD, kind=kind, id=id)
+        tx.send(REMOVE_RECORD, kind=kind, id=id)
 
     def remove_all(self, tx: Transaction, kind: str, ids: Sequence[str]) -> None:
         """Remove all items of several records of a kind."""

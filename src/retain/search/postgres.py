@@ -98,7 +98,7 @@ class PostgresEngine(IndexReader):
             for row in rows
         ]
         if len(rows) == 1:
-            tx.run(
+            tx.send(
                 """with added as (
                        insert into search_items (tenant, kind, id, seq, part, user_id, agent,
                            board, session_id, at, expires_at, role, author, title, text, place,
@@ -122,7 +122,7 @@ class PostgresEngine(IndexReader):
         words = [_word_hashes(row) for row in rows]
         ends = list(accumulate(len(hashes) for hashes in words))
         # The words of all rows are one list, from which each row takes its part.
-        tx.run(
+        tx.send(
             """with added as (
                    insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
                        session_id, at, expires_at, role, author, title, text, place, digest,

@@ -24,11 +24,23 @@ EVERY_TENANT = "*"
 """The tenant under which the list of tenants, and nothing else, can be read."""
 
 
+class Sent(Protocol):
+    """A statement whose result may still be on its way."""
+
+    def rows(self) -> list[Row]:
+        """Return all rows of the result; wait for it if necessary."""
+        ...
+
+
 class Transaction(Protocol):
     """Statements that are committed together, for one tenant, at one moment."""
 
     tenant: str
-    now: int
+
+    @property
+    def now(self) -> int:
+        """The database's clock at the beginning of the transaction, in microseconds."""
+        ...
 
     def all(self, sql: str, **values: Any) -> list[Row]:
         """Return all rows of a statement."""
@@ -40,6 +52,14 @@ class Transaction(Protocol):
 
     def run(self, sql: str, **values: Any) -> int:
         """Run a statement and return the number of rows that it changed."""
+        ...
+
+    def send(self, sql: str, **values: Any) -> Sent:
+        """Run a statement without waiting for its result, which saves a round trip.
+
+        Statements run in the order in which they are sent. An error is raised at the latest by the
+        commit.
+        """
         ...
 
     def lock_rows(self, sql: str, **values: Any) -> None:

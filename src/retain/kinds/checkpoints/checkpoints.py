@@ -100,9 +100,9 @@ class Checkpoints(Kind):
         ]
 
         def work(tx: Transaction) -> None:
-            tx.run(_THREAD, line=line, **place)
+            tx.send(_THREAD, line=line, **place)
             tx.many(_KEEP, value_rows)
-            tx.run(_ADD, line=line, **step)
+            tx.send(_ADD, line=line, **step)
 
         self._write("put", work, row={"line": line, "id": id}, idempotent=True)
 
@@ -127,7 +127,7 @@ class Checkpoints(Kind):
         ]
 
         def work(tx: Transaction) -> None:
-            tx.run(_THREAD, line=line, **place)
+            tx.send(_THREAD, line=line, **place)
             tx.many(_WRITE, rows)
 
         self._write("write", work, row={"line": line, "id": id}, idempotent=True)

@@ -367,10 +367,7 @@ class Messages(Kind):
                 self._reach_back(tx, session, value["created_at"])
             elif value["created_at"] > now + clock.DAY:
                 raise Invalid(field="created_at", problem="is more than a day in the future")
-        if len(values) == 1:
-            tx.run(_INSERT_MESSAGE, **values[0])
-        else:
-            tx.many(_INSERT_MESSAGE, values)
+        tx.many(_INSERT_MESSAGE, values)
         self._services.index.add(tx, new_message.items(session, user, agent, values))
         mentions = new_message.mentioned(session, values)
         if mentions:
@@ -438,7 +435,7 @@ class Messages(Kind):
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
         """Move the session's `first_at` back to an older message, so that retention finds it."""
-        tx.run(_MOVE_FIRST_AT, session=session, at=at)
+        tx.send(_MOVE_FIRST_AT, session=session, at=at)
 
     def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
         """Lock a session until the commit; return its last message number, its user and its agent.
@@ -463,7 +460,7 @@ class Messages(Kind):
             )
         if tx.now - row[0] > clock.MINUTE:
             for statement in _TOUCH_SESSION:
-                tx.run(statement, session=session)
+                tx.send(statement, session=session)
         return int(row[1]), row[2], row[3]
 
     def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:

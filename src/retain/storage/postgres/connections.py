@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
@@ -33,6 +34,19 @@ from retain.storage.database import Row
 RV = TypeVar("RV")
 
 
+@dataclass
+class PreparedStatements:
+    """The prepared statements of one connection, by their text and the types of their values."""
+
+    allowed: bool = False
+    """False behind a pooler, where the next transaction may run on another connection."""
+    names: dict[tuple[bytes, tuple[int, ...]], bytes] = field(default_factory=dict)
+    uses: dict[tuple[bytes, tuple[int, ...]], int] = field(default_factory=dict)
+    """Uses of the statements that are not prepared yet."""
+    count: int = 0
+    """Statements that were ever prepared; it numbers their names."""
+
+
 class Connection(psycopg.Connection[Row]):
     """A connection that stops waiting for a server that does not answer.
 
@@ -42,6 +56,10 @@ class Connection(psycopg.Connection[Row]):
 
     answer_seconds: float | None = None
     """The longest wait for the result of a statement; None waits for as long as it takes."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.prepared = PreparedStatements()
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait for the server; close the connection if it does not answer in time."""
@@ -179,14 +197,6 @@ def run_script(connection: Connection, script: bytes) -> PGresult:
     if connection.broken:
         raise errors.OperationalError(result.get_error_message())
     raise errors.error_from_result(result)
-
-
-def roll_back(connection: Connection) -> None:
-    """Roll back; close the connection if that fails, and the pool replaces it."""
-    try:
-        run_script(connection, b"rollback")
-    except psycopg.Error:
-        connection.close()
 
 
 def translate_error(error: psycopg.Error) -> RetainError:

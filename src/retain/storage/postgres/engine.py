@@ -15,8 +15,9 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import conninfo, errors
@@ -33,10 +34,9 @@ from retain.storage.postgres.connections import (
     Connection,
     Pool,
     read_address,
-    roll_back,
-    run_script,
     translate_error,
 )
+from retain.storage.postgres.pipeline import Pipeline, SentStatement
 from retain.storage.transaction_database import forbid_in_transaction
 
 COLUMN_TYPES = {
@@ -70,9 +70,7 @@ server should have stopped the statement by then, so it hangs or is unreachable.
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MAX_CACHED_BEGINS = 1000
-PREPARE_THRESHOLD = 5
-"""A connection prepares a statement at its fifth use."""
-_NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+_NOW = "(extract(epoch from transaction_timestamp()) * 1000000)::bigint"
 # Every short statement has an index that returns its rows in order. Without statistics, as after a
 # large import, the server would read and sort a whole session for its last twenty messages.
 INDEX_SCAN_OPTIONS = {
@@ -93,54 +91,95 @@ TRANSIENT_ERRORS = (
 
 
 class PostgresTransaction:
-    """Statements inside one transaction of one connection."""
+    """Statements inside one transaction of one connection.
 
-    def __init__(self, connection: Connection, tenant: str) -> None:
+    `begin` is sent with the first statement, and `commit` with the last ones. A statement whose
+    result nobody reads is sent with the next one whose result is read.
+    """
+
+    def __init__(self, connection: Connection, tenant: str, clock: Clock | None) -> None:
         self._connection = connection
-        self._cursor = connection.cursor()
+        self._pipeline = Pipeline(connection)
         self.tenant = tenant
-        self.now = 0
+        self._now = clock() if clock else None
+        self._begun: SentStatement | None = None
         self.streams = 0  # rows were handed out one by one: the work cannot be run again
         self.committing = False
 
-    def _execute(self, sql: str, values: dict[str, Any]) -> psycopg.Cursor[Row]:
+    def begin(self, statements: Sequence[tuple[bytes, bool]]) -> None:
+        """Send the statements that begin a transaction; the last one reads the clock."""
+        for query, may_prepare in statements:
+            self._begun = self._pipeline.send(query, may_prepare=may_prepare)
+
+    def commit(self, *, idempotent: bool) -> None:
+        """Commit, together with the statements whose results nobody has read."""
+        if not idempotent and self._begun is not None and self._begun.result is None:
+            # The connection may have been lost while it was idle. If we found out about that
+            # together with the commit, the commit would be in doubt.
+            self._pipeline.wait()
+        self.committing = True
+        self._pipeline.send(b"commit")
+        self._pipeline.wait()
+
+    def roll_back(self) -> None:
+        """Undo everything; close the connection if that fails."""
+        self._pipeline.roll_back()
+
+    @property
+    def now(self) -> int:
+        """The database's clock at the begin of the transaction, in microseconds."""
+        if self._now is None:
+            assert self._begun is not None
+            self._now = int(self._begun.rows()[0][0])
+        return self._now
+
+    def send(self, sql: str, **values: Any) -> SentStatement:
         values["tenant"] = self.tenant
-        values["now"] = self.now
-        return self._cursor.execute(_translate(sql), values)
+        if self._now is None and self._begun and self._begun.result is None:
+            translated = _translate_with_clock(sql)
+        else:
+            translated = _translate(sql)
+            values["now"] = self.now
+        return self._pipeline.send(
+            translated.query, [values[name] for name in translated.parameters]
+        )
 
     def all(self, sql: str, **values: Any) -> list[Row]:
-        return self._execute(sql, values).fetchall()
+        return self.send(sql, **values).rows()
 
     def one(self, sql: str, **values: Any) -> Row | None:
-        return self._execute(sql, values).fetchone()
+        rows = self.send(sql, **values).rows()
+        return rows[0] if rows else None
 
     def run(self, sql: str, **values: Any) -> int:
-        return self._execute(sql, values).rowcount
+        return self.send(sql, **values).count()
 
     def lock_rows(self, sql: str, **values: Any) -> None:
-        self._execute(sql + " for no key update", values)
+        self.send(sql + " for no key update", **values)
 
     def lock(self, name: str) -> None:
-        self._execute(
-            "select pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || :name, 0))",
-            {"name": name},
+        self.send(
+            "select pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || :name, 0))", name=name
         )
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        bound = {"tenant": self.tenant, "now": self.now}
-        self._cursor.executemany(_translate(sql), [{**row, **bound} for row in rows])
+        for row in rows:
+            self.send(sql, **row)
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
         self.streams += 1
+        bound = {**values, "tenant": self.tenant, "now": self.now}
+        self._pipeline.wait()
         with self._connection.cursor(f"each {self.streams}", row_factory=dict_row) as cursor:
             cursor.itersize = 1000
-            cursor.execute(_translate(sql), {**values, "tenant": self.tenant, "now": self.now})
+            cursor.execute(_translate_for_cursor(sql), bound)
             yield from cursor
 
     def columns(self, table: str) -> list[str]:
-        sql = """select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped
-                 order by attnum"""
-        return [name for (name,) in self._cursor.execute(sql, (table,)).fetchall()]
+        sql = b"""select attname from pg_attribute
+                  where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+                  order by attnum"""
+        return [name for (name,) in self._pipeline.send(sql, [table]).rows()]
 
 
 class _TransientFailure(Exception):
@@ -172,7 +211,7 @@ class PostgresDatabase:
         self._owner_url = _add_keepalive(settings.owner_database or url)
         self._search_path = SQL("{}, public").format(Identifier(roles.SCHEMA))
         self._known_tenants: set[str] = set()
-        self._begin_scripts: dict[tuple[tuple[str, bool], str], bytes] = {}
+        self._begins: dict[tuple[tuple[str, bool], str], Sequence[tuple[bytes, bool]]] = {}
         self._prepares = False
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         self._connect_first()
@@ -194,7 +233,7 @@ class PostgresDatabase:
     ) -> T:
         def with_tenant(tx: Any) -> T:
             if tenant not in self._known_tenants:
-                tx.run(
+                tx.send(
                     "insert into tenants (tenant, created_at) values (:tenant, :now) on conflict do nothing"
                 )
             return work(tx)
@@ -213,7 +252,7 @@ class PostgresDatabase:
         in_doubt = False
         while True:
             try:
-                return self._run_once(begin, tenant, work)
+                return self._run_once(begin, tenant, work, idempotent=idempotent)
             except _TransientFailure as lost:
                 in_doubt = in_doubt or lost.committing
                 if in_doubt and (not idempotent or time.monotonic() > deadline):
@@ -227,20 +266,22 @@ class PostgresDatabase:
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, 0.5)
 
-    def _run_once(self, begin: tuple[str, bool], tenant: str, work: Work[T]) -> T:
+    def _run_once(
+        self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
+    ) -> T:
         try:
             connection = self._pool.take()
         except psycopg.Error as error:
             raise _TransientFailure(error) from error
-        transaction = PostgresTransaction(connection, tenant)
+        connection.answer_seconds = None if begin[1] else ANSWER_SECONDS
+        transaction = PostgresTransaction(connection, tenant, self._clock)
         try:
-            transaction.now = self._begin(connection, begin, tenant)
+            transaction.begin(self._begin_statements(begin, tenant))
             result = work(transaction)
-            transaction.committing = True
-            run_script(connection, b"commit")
+            transaction.commit(idempotent=idempotent)
             return result
         except psycopg.Error as error:
-            roll_back(connection)
+            transaction.roll_back()
             if connection.closed:
                 self._pool.forget_idle()
             is_transient = isinstance(error, TRANSIENT_ERRORS) and not isinstance(
@@ -252,7 +293,7 @@ class PostgresDatabase:
                 ) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
-            roll_back(connection)
+            transaction.roll_back()
             raise
         except BaseException:  # interrupted, perhaps in the middle of a command
             connection.close()  # the pool replaces it
@@ -260,44 +301,39 @@ class PostgresDatabase:
         finally:
             self._pool.give_back(connection)
 
-    def _begin(self, connection: Connection, begin: tuple[str, bool], tenant: str) -> int:
-        """Begin a transaction for the tenant in one round trip, and return the database's clock."""
-        script = self._begin_scripts.get((begin, tenant))
-        if script is None:
-            script = self._begin_script(begin, tenant)
-            if len(self._begin_scripts) >= MAX_CACHED_BEGINS:
-                self._begin_scripts.clear()
-            self._begin_scripts[begin, tenant] = script
-        connection.answer_seconds = None if begin[1] else ANSWER_SECONDS
-        now = run_script(connection, script).get_value(0, 0)
-        return self._clock() if self._clock else int(now or 0)
-
-    def _begin_script(self, begin: tuple[str, bool], tenant: str) -> bytes:
-        """Return the statements that begin a transaction.
+    def _begin_statements(
+        self, begin: tuple[str, bool], tenant: str
+    ) -> Sequence[tuple[bytes, bool]]:
+        """Return the statements that begin a transaction, and whether to prepare each.
 
         The settings are made by `set local`, which Citus passes on to its workers;
         `set_config` would stay on the coordinator.
         """
+        statements = self._begins.get((begin, tenant))
+        if statements is not None:
+            return statements
         is_long = begin[1]
         name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
         settings: dict[str, str | Composable] = {
             "search_path": self._search_path,
             "idle_in_transaction_session_timeout": "60s",
             "statement_timeout": "0" if is_long else f"{round(STATEMENT_SECONDS * 1000)}ms",
-            "retain.tenant": tenant,
-            "application_name": name,
         }
         if self._settings.postgres_role:
             settings["role"] = self._settings.postgres_role
         if not is_long:
             settings.update(INDEX_SCAN_OPTIONS)
-        statements: list[Composable] = [SQL(begin[0])]
-        statements += [
-            SQL("set local {} = {}").format(SQL(setting), value)
-            for setting, value in settings.items()
+        of_tenant = {"retain.tenant": tenant, "application_name": name}
+        statements = [
+            (begin[0].encode(), True),
+            *[(_set_local(setting, value), True) for setting, value in settings.items()],
+            *[(_set_local(setting, value), False) for setting, value in of_tenant.items()],
+            (f"select {_NOW}".encode(), True),
         ]
-        statements.append(SQL("select {}").format(SQL(_NOW)))
-        return SQL("; ").join(statements).as_bytes()
+        if len(self._begins) >= MAX_CACHED_BEGINS:
+            self._begins.clear()
+        self._begins[begin, tenant] = statements
+        return statements
 
     # -- operating -------------------------------------------------------------------------
 
@@ -434,12 +470,13 @@ class PostgresDatabase:
             raise translate_error(error) from error
         if connection.info.backend_pid == real:  # else a pooler, where nothing can be prepared
             self._prepares = True
-            connection.prepare_threshold = PREPARE_THRESHOLD
+            connection.prepared.allowed = True
         self._pool.add(connection)
 
     def _connect(self) -> Connection:
-        threshold = PREPARE_THRESHOLD if self._prepares else None
-        return Connection.connect(self._url, autocommit=True, prepare_threshold=threshold)
+        connection = Connection.connect(self._url, autocommit=True, prepare_threshold=None)
+        connection.prepared.allowed = self._prepares
+        return connection
 
     @contextmanager
     def _own_connection(
@@ -460,19 +497,45 @@ def _add_keepalive(url: str) -> str:
     )
 
 
-_translated: dict[str, str] = {}
+def _set_local(setting: str, value: str | Composable) -> bytes:
+    return SQL("set local {} = {}").format(SQL(setting), value).as_bytes()
+
+
+class _Translated(NamedTuple):
+    """A statement as PostgreSQL reads it."""
+
+    query: bytes
+    parameters: Sequence[str]  # the names of $1, $2 and so on
+
+
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
-def _translate(sql: str) -> str:
-    """Return the statement for psycopg; raise `UnscopedSql` if it does not use the tenant."""
-    try:
-        return _translated[sql]
-    except KeyError:
-        is_planner_setting = sql.startswith("set local hnsw.")  # reads no rows, takes no parameters
-        checked = sql if is_planner_setting else require_tenant(sql)
-        ready = _PARAMETER.sub(r"%(\1)s", expand_types(checked).replace("%", "%%"))
-        return _translated.setdefault(sql, ready)
+@cache
+def _translate(sql: str) -> _Translated:
+    """Return the statement for PostgreSQL; raise `UnscopedSql` if it does not use the tenant."""
+    is_planner_setting = sql.startswith("set local hnsw.")  # reads no rows, takes no parameters
+    checked = sql if is_planner_setting else require_tenant(sql)
+    parameters: dict[str, int] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        number = parameters.setdefault(match[1], len(parameters) + 1)
+        return f"${number}"
+
+    query = _PARAMETER.sub(numbered, expand_types(checked))
+    return _Translated(query.encode(), tuple(parameters))
+
+
+@cache
+def _translate_with_clock(sql: str) -> _Translated:
+    """Return the statement for a transaction whose time we do not know yet: the server reads it."""
+    return _translate(re.sub(r"(?<![:\w]):now\b", _NOW, sql))
+
+
+@cache
+def _translate_for_cursor(sql: str) -> str:
+    """Return the statement for a cursor of psycopg."""
+    return _PARAMETER.sub(r"%(\1)s", expand_types(require_tenant(sql)).replace("%", "%%"))
 
 
 def expand_types(sql: str) -> str:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -53,6 +53,15 @@ DISK_CHECK_SECONDS = 0.2
 log = logging.getLogger("retain.storage")
 
 
+class FetchedRows(NamedTuple):
+    """The rows of a statement that has run."""
+
+    fetched: list[Row]
+
+    def rows(self) -> list[Row]:
+        return self.fetched
+
+
 class SqliteTransaction:
     """Statements on one connection; the connection's owner begins and commits."""
 
@@ -83,6 +92,9 @@ class SqliteTransaction:
         values["now"] = self.now
         self.connection.execute(_prepared_sql.get(sql) or _prepare_sql(sql), values)
         return self.connection.changes()
+
+    def send(self, sql: str, **values: Any) -> FetchedRows:
+        return FetchedRows(self.all(sql, **values))
 
     def lock_rows(self, sql: str, **values: Any) -> None:
         """Do nothing: there is only one writer."""
