@@ -31,6 +31,7 @@ BENCHMARKS = (
     "context",
     "capture",
     "search",
+    "growth",
     "http",
 )
 MODULES = {"http": "http_requests"}  # a module `http` would hide the standard library's

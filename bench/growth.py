@@ -1,8 +1,8 @@
 """Growth: the time of each verb and job while one tenant grows.
 
-The tenant has ten users and sessions of 100 messages. For every ten messages there is a journal
-entry, a state key with an expiry, a model call and a stored response; for every hundred messages, a
-reference. Every message has a vector. The verbs are those of one user.
+The tenant has messages in sessions of ten, and for every ten messages a journal entry, a state key
+with an expiry, a model call and a stored response; for every hundred messages a reference. Every
+message has a vector. One user of ten is measured.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bench.search import Texts
 from retain import Memory, Scope, Settings
 from retain.api.status import status
 from retain.base import clock
+from retain.jobs.job import Job
 from retain.jobs.runner import JobRunner, all_jobs
 from retain.kinds.kind import Services
 from retain.kinds.messages.message_index import message_rows
@@ -30,7 +31,7 @@ from retain.storage.database import Transaction
 
 TENANT = "acme"
 USERS = 10
-SESSION_LENGTH = 100
+SESSION_LENGTH = 10
 BATCH_SIZE = 5_000
 MAX_SECONDS = 3.0
 """A measurement repeats a call for this long at most."""
@@ -39,14 +40,14 @@ MAX_SIZE = 1_000_000
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield a table per engine. The variable RETAIN_GROWTH sets the largest size, up to a million."""
+    """Yield a table per engine; RETAIN_GROWTH is the largest size, up to a million."""
     largest = int(os.environ.get("RETAIN_GROWTH", plan.amount(SIZES[-1], SIZES[1])))
     sizes = [size for size in (*SIZES, MAX_SIZE) if size <= largest]
-    yield measure_growth(plan, "SQLite", f"sqlite:///{plan.new_folder()}/growth.db", sizes)
-    yield measure_growth(plan, "PostgreSQL", plan.postgres("growth"), sizes)
+    yield grown(plan, "SQLite", f"sqlite:///{plan.new_folder()}/growth.db", sizes)
+    yield grown(plan, "PostgreSQL", plan.postgres("growth"), sizes)
 
 
-def measure_growth(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
+def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
     """Measure every verb at each size of a growing database."""
     columns: list[dict[str, float]] = []
     texts = Texts()
@@ -69,15 +70,15 @@ def measure_growth(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> T
     ]
     return Table(
         f"Growth, {engine}",
-        "Median CPU time of this process; on PostgreSQL, median elapsed time. The ratio compares the "
-        "largest size with the smallest. Jobs have nothing to do and run in a new runner.",
+        "Median CPU time of this process and, on PostgreSQL, median time; the last column is the "
+        "largest size ÷ the smallest. Jobs run with nothing due, in a new runner.",
         ("what", *(f"{size:,}" for size in sizes), "ratio"),
         rows,
     )
 
 
 def measure(url: str) -> dict[str, float]:
-    """Return the seconds that each verb and job takes."""
+    """Return the seconds of each verb."""
     clock_now = time.process_time if url.startswith("sqlite") else time.perf_counter
     timed = partial(median_seconds, clock_now)
     settings = Settings(
@@ -92,11 +93,15 @@ def measure(url: str) -> dict[str, float]:
         memory.run_jobs()
         results |= {name: timed(call) for name, call in verbs(memory, me).items()}
         for job in all_jobs():
-            runner = partial(JobRunner, memory.services, [job])
-            results[f"job: {job.name}"] = timed(lambda runner=runner: runner().run([TENANT]))
+            results[f"job: {job.name}"] = timed(partial(run_job, memory, job))
         results["job: all of them"] = timed(lambda: JobRunner(memory.services).run([TENANT]))
         results["an append and its jobs"] = timed(append_and_work(memory, me))
     return results
+
+
+def run_job(memory: Memory, job: Job) -> None:
+    """Run one job in a new runner."""
+    JobRunner(memory.services, [job]).run([TENANT])
 
 
 def verbs(memory: Memory, me: Scope) -> dict[str, Callable[[], object]]:
@@ -106,12 +111,12 @@ def verbs(memory: Memory, me: Scope) -> dict[str, Callable[[], object]]:
     return {
         "append": lambda: me.messages.append(session, "user", "The train leaves at nine."),
         "window": lambda: me.messages.window(session, last=20),
-        "sessions.list": me.sessions.list,
-        "sessions.list of the tenant": memory.scope(tenant=TENANT).sessions.list,
-        "entries.list": me.entries.list,
+        "sessions.list": partial(me.sessions.list, limit=10),
+        "sessions.list of the tenant": partial(memory.scope(tenant=TENANT).sessions.list, limit=10),
+        "entries.list": partial(me.entries.list, limit=10),
         "entries.counts": me.entries.counts,
-        "interactions.list": me.interactions.list,
-        "refs.list": me.refs.list,
+        "interactions.list": partial(me.interactions.list, limit=10),
+        "refs.list": partial(me.refs.list, limit=10),
         "state.get": lambda: me.state.get("id 0"),
         "search in a session": lambda: me.search(next(questions), session=session),
         "search of a user": lambda: me.search(next(questions)),
@@ -123,7 +128,7 @@ def verbs(memory: Memory, me: Scope) -> dict[str, Callable[[], object]]:
 
 
 def append_and_work(memory: Memory, me: Scope) -> Callable[[], object]:
-    """Return a call that appends a message and runs the jobs, as a server does."""
+    """Return a call that does what a server does for one append per second."""
     runner = JobRunner(memory.services)
     session = session_id(0)
 
@@ -135,9 +140,9 @@ def append_and_work(memory: Memory, me: Scope) -> Callable[[], object]:
 
 
 def median_seconds(now: Callable[[], float], call: Callable[[], object]) -> float:
-    """Return the median time of a call, without the first one."""
+    """Return the median time of a call, after a first one."""
     call()
-    timings = []
+    timings: list[float] = []
     until = time.monotonic() + MAX_SECONDS
     while len(timings) < 3 or (len(timings) < 50 and time.monotonic() < until):
         started = now()
@@ -148,7 +153,7 @@ def median_seconds(now: Callable[[], float], call: Callable[[], object]) -> floa
 
 @dataclass(frozen=True)
 class Filler:
-    """A statement that adds one row for every `every` messages."""
+    """Statements for the rows that come with a batch of messages."""
 
     every: int
     sql: str
@@ -169,7 +174,7 @@ FILLERS = (
         SESSION_LENGTH,
         """insert into sessions (tenant, id, user_id, agent, label, attributes, summary,
                summarized_count, first_seq, first_at, touched_at, created_at)
-           values (:tenant, :session, :user, 'scout', '', '{}', '', 90, 1, :at, :at, :at)""",
+           values (:tenant, :session, :user, 'scout', '', '{}', '', 0, 1, :at, :at, :at)""",
     ),
     Filler(
         1,
@@ -198,7 +203,7 @@ FILLERS = (
     Filler(
         10,
         """insert into answers (tenant, principal, route, key, digest, status, body, created_at)
-           values (:tenant, 'p', 'r', :id, '', 200, '', :at)""",
+           values (:tenant, 'p', 'r', :id, '', 200, '', :recent)""",
     ),
     Filler(
         100,
@@ -229,7 +234,8 @@ def fill(memory: Memory, texts: Texts, size: int, target: int) -> None:
                 "id": f"id {number}",
                 "text": text,
                 "content": f'{{"text":"{text}"}}',
-                "at": now + number,
+                "at": now - 30 * clock.DAY + number,
+                "recent": now,
                 "later": now + clock.DAY,
             }
             for number, text in enumerate(texts.some(count), start)
@@ -261,7 +267,7 @@ def with_parameters(sql: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def put_vectors(services: Services, count: int, tx: Transaction) -> None:
-    """Store random vectors for the newest rows."""
+    """Store random vectors of the newest rows."""
     embedder = services.embedder
     assert embedder is not None
     numbers = tx.all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,10 +18,13 @@ from retain.base import clock
 from retain.base.errors import ModelUnavailable
 from retain.jobs import embed
 from retain.jobs.embed import EmbedJob, Lag, lag
+from retain.jobs.job import JobResult
 from retain.jobs.runner import JobRunner
+from retain.kinds.items.item import item_index_id, join_names
 from retain.search.embedders import embed_texts
 from retain.search.search_engine import Item
 from retain.storage import leases
+from retain.storage.sqlite.engine import SqliteDatabase
 from retain.testing import FakeEmbedder, FakeService
 from tests.conftest import SETTINGS, START, Limited, Now
 
@@ -133,46 +137,239 @@ def test_an_embedder_that_always_fails_is_called_twice(memory: Memory) -> None:
     assert lag(memory.services, "acme").pending == 300
 
 
-def test_a_worker_postpones_a_failed_text(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_postpones_a_failed_text(open_memory: Open, now: Now) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
-    add_messages(using(memory, fake), 10)
+    memory = using(open_memory(now), fake)
+    add_messages(memory, 10)
     worker = JobRunner(memory.services)
     assert worker.run().failed == 1
     fake.batches.clear()
     fake.fails = lambda text: False
     waiting = worker.run().jobs["vectors"]
     assert (waiting.done, waiting.left, waiting.failed, fake.batches) == (0, 1, 0, [])
-    monkeypatch.setattr(embed.time, "monotonic", lambda: 1e9)  # type: ignore[attr-defined]
+    now.micros += 31 * clock.SECOND
     assert worker.run().jobs["vectors"].done == 1
+    assert worker.run().jobs["vectors"] == JobResult()
 
 
-def test_a_worker_rereads_recent_rows_for_minutes_and_all_after_an_hour(
-    open_memory: Open, now: Now
-) -> None:
-    """PostgreSQL does not commit in the order of numbers: a row may appear below others with
-    vectors.
-    """
-    fake = FakeEmbedder()
+def test_each_retry_of_a_failed_text_waits_longer(open_memory: Open, now: Now) -> None:
+    fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
     memory = using(open_memory(now), fake)
+    add_messages(memory, 10)
     worker = JobRunner(memory.services)
-    add_messages(memory, 3)
-    assert worker.run().jobs["vectors"].done == 3
+    failures = []
+    for _ in range(20):
+        failures.append(worker.run().jobs["vectors"].failed)
+        now.micros += 31 * clock.SECOND
+    assert sum(failures) == 5, "after 0, 30, 60, 120 and 240 seconds"
 
-    def drop_vectors() -> None:
-        memory.database.write(
-            "acme", lambda tx: tx.run("delete from search_vectors where tenant = :tenant")
-        )
 
-    drop_vectors()  # as if they had been committed only now
-    now.pass_days(1 / 24 / 60)
-    assert worker.run().jobs["vectors"].done == 3
-    now.pass_days(10 / 24 / 60)
-    add_messages(memory, 1, 3)
-    assert worker.run().jobs["vectors"].done == 1
-    drop_vectors()
-    assert worker.run().jobs["vectors"].done == 1  # the floor is above the first three
-    now.pass_days(2 / 24)
-    assert worker.run().jobs["vectors"].done == 3
+def test_a_removed_text_is_not_retried(memory: Memory) -> None:
+    fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
+    add_messages(using(memory, fake), 10)
+    memory.run_jobs()
+    assert lag(memory.services, "acme").pending == 1
+    mine(memory).messages.clear("s")
+    assert memory.run_jobs().jobs["vectors"] == JobResult()
+    assert lag(memory.services, "acme").pending == 0
+
+
+def looks(memory: Memory) -> list[int]:
+    """Return a list that collects the numbers after which the job looks for rows."""
+    engine = memory.services.index.engine
+    starts: list[int] = []
+
+    class Recording(type(engine)):  # type: ignore[misc]
+        def without_vector(
+            self, tx: Any, model: str, dimension: int, after: int, *rest: Any
+        ) -> Any:
+            starts.append(after)
+            return super().without_vector(tx, model, dimension, after, *rest)
+
+    engine.__class__ = Recording
+    return starts
+
+
+def newest(memory: Memory) -> int:
+    rows = memory.database.read(
+        "acme", lambda tx: tx.one("select max(number) from search_items where tenant = :tenant")
+    )
+    return int((rows or (0,))[0])
+
+
+def test_a_new_process_reads_only_new_rows(memory: Memory, fake: FakeEmbedder) -> None:
+    add_messages(using(memory, fake), 10)
+    memory.run_jobs()
+    starts = looks(memory)
+    assert memory.run_jobs().jobs["vectors"] == JobResult()
+    assert starts == [newest(memory)]
+    assert lag(memory.services, "acme") == Lag(0, 0.0, "fake-16@1")
+    assert starts == [newest(memory)] * 2
+    add_messages(memory, 1, 10)
+    assert memory.run_jobs().jobs["vectors"].done == 1
+
+
+def test_rows_that_have_vectors_already_move_the_mark(
+    memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a database from before there were marks: nothing is embedded again."""
+    monkeypatch.setattr(embed, "MARK_ROWS", 5)
+    add_messages(using(memory, fake), 10)
+    memory.run_jobs()
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run(
+            "update search_embedded set model = '', number = 0 where tenant = :tenant"
+        ),
+    )
+    fake.batches.clear()
+    assert memory.run_jobs().jobs["vectors"] == JobResult()
+    starts = looks(memory)
+    memory.run_jobs()
+    assert (starts, fake.batches) == ([newest(memory)], [])
+
+
+@pytest.mark.parametrize(
+    ("mark", "after", "top", "snapshot", "moved"),
+    [
+        ((5, 0, 0), 5, 9, (70, 70), (9, 0, 0)),
+        ((5, 0, 0), 5, 9, (70, 75), (5, 9, 75)),
+        ((5, 9, 75), 5, 12, (74, 80), (5, 9, 75)),
+        ((5, 9, 75), 5, 12, (75, 80), (9, 12, 80)),
+        ((5, 9, 75), 5, 7, (75, 80), (7, 7, 80)),
+        ((5, 9, 75), 5, 12, (80, 80), (12, 0, 0)),
+        ((5, 9, 75), 7, 12, (80, 80), (5, 9, 75)),
+        ((5, 9, 900), 5, 12, (75, 80), (9, 12, 80)),
+    ],
+    ids=[
+        "no transaction runs",
+        "one runs",
+        "it still runs",
+        "it has ended",
+        "it has ended, and the look was short",
+        "all have ended",
+        "the look began behind the mark",
+        "a copy of another server",
+    ],
+)
+def test_the_mark_waits_for_running_transactions(
+    mark: Any, after: int, top: int, snapshot: tuple[int, int], moved: Any
+) -> None:
+    assert embed._Mark(*mark).moved(after, top, snapshot) == embed._Mark(*moved)
+
+
+def test_rows_of_other_tenants_move_the_mark(
+    memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite tenants share the numbers: rows of others are not read again and again."""
+    monkeypatch.setattr(embed, "MARK_ROWS", 5)
+    add_messages(using(memory, fake), 3)
+    memory.run_jobs()
+    other = memory.scope(tenant="other", user="ada", agent="scout")
+    other.sessions.add("s")
+    other.messages.extend("s", [{"role": "user", "content": f"Text {n}."} for n in range(10)])
+    memory.run_jobs()
+    starts = looks(memory)
+    memory.run_jobs(tenants=["acme"])
+    assert starts == [13 if isinstance(memory.database, SqliteDatabase) else newest(memory)]
+
+
+def test_a_row_that_is_committed_late_gets_its_vector(
+    memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL does not commit in the order of numbers: a row may appear below the mark."""
+    monkeypatch.setattr(embed, "MARK_ROWS", 1)
+    if isinstance(memory.database, SqliteDatabase):
+        pytest.skip("one writer at a time")
+    add_messages(using(memory, fake), 2)
+    late = mine(memory)
+    late.sessions.add("late")
+    added = threading.Event()
+    go_on = threading.Event()
+
+    def slowly(scope: Scope) -> None:
+        scope.messages.append("late", "user", "committed late")
+        added.set()
+        assert go_on.wait(30)
+
+    writer = threading.Thread(target=late.transaction, args=(slowly,))
+    writer.start()
+    assert added.wait(30)
+    add_messages(memory, 1, 2)
+    assert memory.run_jobs().jobs["vectors"].done == 3
+    assert memory.run_jobs().jobs["vectors"].done == 0
+    go_on.set()
+    writer.join()
+    assert memory.run_jobs().jobs["vectors"].done == 1
+    assert "committed late" in vectors(memory)
+    starts = looks(memory)
+    assert memory.run_jobs().jobs["vectors"] == JobResult()
+    memory.run_jobs()
+    assert starts[-1] == newest(memory)
+
+
+def test_a_lost_vector_is_found_by_verify_and_restored_after_reindex(
+    memory: Memory, fake: FakeEmbedder
+) -> None:
+    add_messages(using(memory, fake), 3)
+    memory.run_jobs()
+    memory.database.write(
+        "acme", lambda tx: tx.run("delete from search_vectors where tenant = :tenant")
+    )
+    assert memory.run_jobs().jobs["vectors"].done == 0
+    (wrong,) = [finding for finding in memory.verify() if not finding.ok]
+    assert wrong.check.startswith("rows up to the mark of the jobs have a vector")
+    assert "messages s 1" in wrong.problem
+    memory.reindex()
+    assert memory.run_jobs().jobs["vectors"].done == 3
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_a_replaced_embedder_does_not_write_any_more(url: str, open_memory: Open) -> None:
+    """A vector that it computed meanwhile would hide that the row lacks the new one."""
+    memory = open_memory()
+    add_messages(using(memory, FakeEmbedder(name="old")), 3)
+    memory.run_jobs()
+    item = mine(memory).items.put(["a"], "k", {"text": "an item"})
+    assert item
+
+    def replaced(text: str) -> bool:
+        with Memory.open(url, settings=SETTINGS, embedder=FakeEmbedder(24, name="new")) as other:
+            assert other.run_jobs().jobs["vectors"].done == 4
+        return False
+
+    old = FakeEmbedder(name="old", fails=replaced)
+    id = item_index_id("user:ada", join_names(["a"]), "k")
+    embed.embed_records(using(memory, old).services, "acme", "items", [id])
+    assert {model for model, _ in vectors(memory).values()} == {"new-24@1"}
+
+
+class FakePassageEmbedder(FakeEmbedder):
+    """An embedder that reads the message before; `meanwhile` is called once."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._meanwhile: Callable[[], None] | None = meanwhile
+
+    def embed_passages(self, passages: Any) -> Any:
+        if self._meanwhile:
+            self._meanwhile()
+            self._meanwhile = None
+        return self.embed([passage.text for passage in passages])
+
+
+def test_a_message_whose_predecessor_was_indexed_again_gets_its_vector(memory: Memory) -> None:
+    """Its vector is computed again, although its number is below the mark."""
+
+    def index_again() -> None:
+        index = memory.services.index
+        memory.database.write("acme", lambda tx: index._add_again(tx, "messages", "s", 1))
+
+    add_messages(using(memory, FakePassageEmbedder(index_again)), 2)
+    memory.run_jobs()
+    memory.run_jobs()
+    assert lag(memory.services, "acme").pending == 0
+    assert len(vectors(memory)) == 2
 
 
 def test_a_row_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> None:
@@ -239,8 +436,11 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
     wrong = {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
     assert (
         "fake-16@1"
-        in wrong["all vectors of a model have the same length (`retain jobs` computes them again)"]
+        in wrong[
+            "all vectors of a model have the same length (`retain reindex`, then `retain jobs`)"
+        ]
     )
+    memory.reindex()
     memory.run_jobs()
     assert all(finding.ok for finding in memory.verify())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,12 @@ from retain.api.status import job_problems
 from retain.base import clock
 from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound
 from retain.jobs import summarize
-from retain.jobs.job import MAX_ERRORS, Job, JobResult
+from retain.jobs.backlog import count_backlog
+from retain.jobs.job import MAX_ERRORS, JobResult
 from retain.jobs.runner import JobRunner
+from retain.kinds.backdating import backdate_session
 from retain.models import Completion, Models
+from retain.storage.copy import _RESET_MARK
 from retain.testing import FailingModel, ModelRequest, ScriptedModel
 from tests.conftest import Now
 from tests.kinds.test_summaries import ANSWER, with_model
@@ -161,22 +166,99 @@ def test_jobs_run_for_every_tenant_or_the_given_ones(open_memory: Open) -> None:
         memory.run_jobs(tenants=["typo"])
 
 
-def test_a_worker_rereads_only_where_something_happened(open_memory: Open) -> None:
-    """A round with remaining or failed work is not forgotten by the next."""
-    memory = open_memory()
-    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
-    offsets: list[int] = []
-    answers = [JobResult(failed=1), JobResult(left=1), JobResult(done=1), JobResult()]
+def read_since(memory: Memory) -> int:
+    """Return the time from which the next run looks for activity."""
+    return memory.database.read("acme", lambda tx: summarize._read_mark(tx, memory.services)).since
 
-    def run(services: object, tenant: str, since: int, progress: object) -> JobResult:
-        offsets.append(since)
-        return answers[len(offsets) - 1]
 
-    worker = JobRunner(memory.services, [Job("test", run)])
-    for _ in range(4):
-        worker.run()
-    assert offsets[:3] == [0, 0, 0]
-    assert offsets[3] > 0
+def test_a_new_process_reads_only_recent_activity(
+    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summarize, "MARK_SESSIONS", 3)
+    memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    for n in range(3):
+        fill(me, f"short {n}", 5)
+    memory.run_jobs()
+    started = now.micros
+    assert read_since(memory) == started - summarize.OVERLAP
+    now.pass_days(1)
+    memory.run_jobs()
+    started = now.micros
+    assert read_since(memory) == started - summarize.OVERLAP
+    now.pass_days(1)
+    memory.run_jobs()
+    assert read_since(memory) == started - summarize.OVERLAP, "no write without need"
+    me.messages.extend("short 1", [NewMessage("user", "More.")] * 41)
+    assert memory.run_jobs().jobs["summaries"].done == 1
+
+
+def test_another_threshold_makes_all_sessions_due(
+    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "s", 30)
+    memory.run_jobs()
+    now.pass_days(1)
+    settings = replace(memory.settings, summary_threshold=20)
+    lower = Memory(replace(memory.services, settings=settings), memory.migrations)
+    assert read_since(memory) > 0
+    assert read_since(lower) == 0
+    assert lower.run_jobs().jobs["summaries"].done == 1
+
+
+def test_imported_sessions_are_due(
+    open_memory: Open, now: Now, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come with the times of their last activity, long before the mark."""
+    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    fill(me, "old", 41)
+    memory.export(tmp_path / "export")
+    me.sessions.remove("old")
+    now.pass_days(10)
+    fill(memory.scope(tenant="acme", user="ada", agent="other"), "new", 3)
+    memory.run_jobs()
+    assert read_since(memory) > 0
+    memory.import_(tmp_path / "export")
+    assert memory.run_jobs().jobs["summaries"].done == 1
+    assert me.summaries.get("old").text
+
+
+def test_backdated_sessions_are_due(
+    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imports of other programs set the times of a session after its messages."""
+    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    fill(me, "new", 3)
+    memory.run_jobs()
+    fill(me, "old", 41)
+    moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
+    backdate_session(me.sessions, "old", moment, moment)
+    assert count_backlog(memory.services, "acme")["summaries"] == 1
+    assert memory.run_jobs().jobs["summaries"].done == 1
+    assert count_backlog(memory.services, "acme")["summaries"] == 0
+
+
+def test_an_import_during_a_run_is_not_overlooked(
+    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that started before must not move the mark beyond the imported sessions."""
+    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    memory = open_memory(clock=now, summary_enabled=True)
+
+    def meanwhile(request: ModelRequest) -> str:
+        memory.database.write("acme", lambda tx: tx.run(_RESET_MARK))
+        return ANSWER
+
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
+    working = with_model(memory, ScriptedModel(meanwhile))
+    assert working.run_jobs().jobs["summaries"].done == 1
+    assert read_since(working) == 0
 
 
 def test_a_running_worker_finds_later_work(open_memory: Open) -> None:

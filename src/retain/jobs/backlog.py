@@ -35,7 +35,7 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
     index, retention = services.database.read(tenant, read)
     summaries = 0
     if settings.summary_enabled:
-        summaries = sum(1 for _ in summarize.due(services, tenant, 0))
+        summaries = len(summarize.due_sessions(services, tenant))
     consolidations = 0
     if settings.consolidate != "off":
         consolidations = len(consolidate.due(services, tenant))

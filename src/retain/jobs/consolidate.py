@@ -30,13 +30,8 @@ _AGENTS = """select distinct agent from entries
              order by agent"""
 
 
-def run(
-    services: Services, tenant: str, since: int = 0, progress: Progress | None = None
-) -> JobResult:
-    """Consolidate the due journals of a tenant; a failure is reported and does not stop the others.
-
-    Entries are due by their age, so `since` is not used.
-    """
+def run(services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
+    """Consolidate the due journals of a tenant; a failure does not stop the others."""
     wanted = services.settings.consolidate
     if wanted == "off":
         return JobResult()

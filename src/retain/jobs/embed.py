@@ -3,14 +3,19 @@
 A text that cannot be embedded does not stop the others: it stays searchable by its words, is
 counted, and is retried. With another embedder everything is due again; the old vectors stay,
 unused, until the new ones exist.
+
+The table `search_embedded` has a mark for each tenant: rows up to its number have vectors, except
+those in `search_failures`. So a run reads only the rows after the mark. Vectors that were lost
+below it are found by `verify`, and computed again after `reindex`, which removes the mark.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from retain.base import clock
@@ -33,24 +38,13 @@ from retain.storage.database import Transaction
 BATCH_SIZE = 256
 NUMBERS_PER_READ = 200_000  # numbers of rows
 LEASE_SECONDS = 120.0
-COMMIT_MARGIN = 5 * clock.MINUTE  # a transaction may commit a row after rows with higher numbers
-RESCAN_AFTER = 60 * clock.MINUTE  # then all rows are scanned again, for even slower transactions
+MARK_ROWS = 1000
+"""Rows that a run without due work may leave between the mark and the newest row."""
 FIRST_RETRY_SECONDS = 30.0
 MAX_RETRY_SECONDS = 3600.0
-MAX_FAILING = 10_000
-# Two lists, compared in Python: a server without statistics would join them in quadratic time.
-_ROW_NUMBERS = "select number from search_items where tenant = :tenant and number > :above order by number limit :limit"
-_VECTOR_NUMBERS = """select number from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension
-           and number > :above and number <= :top"""
-_ROW_TIME = "select at from search_items where tenant = :tenant and number = :number"
-_LAST_COMPLETE = "select at from search_embedded where tenant = :tenant"
-_SET_LAST_COMPLETE = """insert into search_embedded (tenant, at) values (:tenant, :at)
-               on conflict (tenant) do update set at = excluded.at where search_embedded.at < excluded.at"""
 _ENCODER_VECTOR = f"""select 1 from search_vectors
     where tenant = :tenant and model >= '{PACKAGE}-' and model < '{PACKAGE}.' limit 1"""
-_ROW_COUNTS = """select (select count(*) from search_items where tenant = :tenant)
-                 - (select count(*) from search_vectors
-                    where tenant = :tenant and model = :model and length(vector) = :dimension)"""
+_MARK_MODEL = "select model from search_embedded where tenant = :tenant"
 
 
 @dataclass(frozen=True)
@@ -72,84 +66,98 @@ class _Model(NamedTuple):
     name: str
     dimension: int
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.dimension}"
+
+
+class _Mark(NamedTuple):
+    """The row up to which vectors are complete."""
+
+    number: int = 0
+    next_number: int = 0
+    next_transaction: int = 0
+
+    def moved(self, after: int, top: int, snapshot: tuple[int, int]) -> _Mark:
+        """Return the mark after the rows from `after` to `top` in a snapshot were looked at.
+
+        A transaction that runs meanwhile may still commit a row with a lower number. So the mark
+        moves to the top of an earlier look, before which all running transactions have ended.
+        """
+        oldest, newest = snapshot
+        if after > self.number:  # rows between them may have appeared since an earlier look
+            return self
+        if oldest == newest:
+            return _Mark(top)
+        # A transaction after the newest one is from the server of which this one is a copy.
+        if self.next_transaction <= oldest or self.next_transaction > newest:
+            return _Mark(max(self.number, min(self.next_number, top)), top, newest)
+        return self
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A look at the rows after a number: those without a vector, and failed ones to retry."""
+
+    now: int
+    mark: _Mark
+    snapshot: tuple[int, int]
+    after: int
+    numbers: list[int]
+    retries: list[int]
+    top: int
+    is_last: bool
+    failed: int  # rows in `search_failures`
+
+    @property
+    def due(self) -> list[int]:
+        return self.retries + self.numbers
+
+
+class _Superseded(Exception):
+    """Raised when another process embeds the tenant with another model."""
+
 
 def lag(services: Services, tenant: str) -> Lag:
     """Return how far the vectors of a tenant are behind; without an embedder nothing is."""
     if services.embedder is None:
         return Lag(0)
+    engine = services.index.engine
     model = _Model(services.embedder.identity, services.embedder.dimensions)
 
     def work(tx: Transaction) -> Lag:
-        (pending,) = tx.one(_ROW_COUNTS, model=model.name, dimension=model.dimension) or (0,)
-        if not pending:
+        look = _look(tx, engine, model)
+        pending = look.failed
+        first = None
+        if look.failed:
+            (first,) = tx.one("select min(number) from search_failures where tenant = :tenant") or (
+                None,
+            )
+        while True:
+            pending += len(look.numbers)
+            if first is None and look.numbers:
+                first = look.numbers[0]
+            if look.is_last:
+                break
+            look = _look(tx, engine, model, look.top)
+        if first is None:
             return Lag(0, 0.0, model.name)
-        look = _lacking(tx, model, 0)
-        while not look.numbers and not look.is_last:
-            look = _lacking(tx, model, look.top)
-        (oldest,) = (tx.one(_ROW_TIME, number=look.numbers[0]) if look.numbers else None) or (
-            tx.now,
-        )
-        (last,) = tx.one(_LAST_COMPLETE) or (oldest,)
+        (oldest,) = tx.one(
+            "select at from search_items where tenant = :tenant and number = :number", number=first
+        ) or (tx.now,)
+        (last,) = tx.one("select at from search_embedded where tenant = :tenant") or (oldest,)
         return Lag(pending, max(0, tx.now - max(oldest, last)) / clock.SECOND, model.name)
 
     return services.database.read(tenant, work, long=True)
 
 
-@dataclass
-class _TenantProgress:
-    """The progress in one tenant with one embedder: the last completed number, and failures.
-
-    Rows are not committed in the order of their numbers, so the floor follows minutes later.
-    """
-
-    floor: int = 0
-    since: int = 0
-    reached: list[tuple[int, int]] = field(default_factory=list)
-    failing: dict[int, tuple[int, float]] = field(default_factory=dict)
-
-    def start(self, now: int) -> None:
-        """Move the floor as far as it is safe, or back to 0 after an hour."""
-        if now - self.since > RESCAN_AFTER or len(self.failing) > MAX_FAILING:
-            self.floor = 0
-            self.since = now
-            self.reached = []
-            self.failing = {}
-        while self.reached and self.reached[0][0] <= now - COMMIT_MARGIN:
-            self.floor = max(self.floor, self.reached.pop(0)[1])
-
-    def again(self) -> list[int]:
-        """Return the failed rows below the floor that may be retried now."""
-        return [
-            number for number in self.failing if number <= self.floor and not self.waits(number)
-        ]
-
-    def ready(self, numbers: Sequence[int]) -> list[int]:
-        """Return the rows that may be tried now."""
-        return [number for number in numbers if not self.waits(number)]
-
-    def failed(self, number: int) -> None:
-        """Remember a failure; each retry waits longer."""
-        tries = self.failing.get(number, (0, 0.0))[0]
-        self.failing[number] = (
-            tries + 1,
-            time.monotonic() + min(FIRST_RETRY_SECONDS * 2**tries, MAX_RETRY_SECONDS),
-        )
-
-    def waits(self, number: int) -> bool:
-        """Return whether it is too early to retry a row."""
-        return number in self.failing and time.monotonic() < self.failing[number][1]
-
-
 class EmbedJob:
-    """The job; it remembers per tenant what need not be scanned again."""
+    """The job; its first run in a tenant also retries the rows that failed a moment ago."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, _Model], _TenantProgress] = {}
+        self._started: set[tuple[str, _Model]] = set()
 
-    def run(
-        self, services: Services, tenant: str, since: int = 0, progress: Progress | None = None
-    ) -> JobResult:
-        """Embed the due rows of a tenant; `since` is not used."""
+    def run(self, services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
+        """Embed the due rows of a tenant."""
         embedder = services.embedding(Owner(tenant))
         if embedder is None or _keeps_encoder(services, tenant, embedder):
             return JobResult()
@@ -167,50 +175,167 @@ class EmbedJob:
         model: _Model,
         progress: Progress | None,
     ) -> JobResult:
-        seen = self._seen.setdefault((tenant, model), _TenantProgress())
-        seen.start(services.database.read(tenant, lambda tx: tx.now))
-        first = seen.floor
-        again = seen.again()
-        look = _scan(services, tenant, model, first)
-        while not (due := again + seen.ready(look.numbers)) and not look.is_last:
-            first = look.top
-            look = _scan(services, tenant, model, first)
-        lease = leases.claim(services.database, tenant, "embed", LEASE_SECONDS) if due else None
-        if due and lease is None:
-            return JobResult(left=len(due))
-        if lease:  # the previous holder may have just done all of this
-            look = _scan(services, tenant, model, first)
-            due = again + seen.ready(look.numbers)
+        database = services.database
+        engine = services.index.engine
+        retry_all = (tenant, model) not in self._started
+        self._started.add((tenant, model))
+
+        def look_after(after: int | None) -> _Look:
+            return database.read(
+                tenant, lambda tx: _look(tx, engine, model, after, retry_all), long=True
+            )
+
+        look = look_after(None)
+        while not look.due and not look.is_last:
+            database.write(tenant, partial(_skip, model=model, look=look), idempotent=True)
+            look = look_after(look.top)
+        if not look.due:
+            if look.top - look.mark.number >= MARK_ROWS:
+                database.write(tenant, partial(_skip, model=model, look=look), idempotent=True)
+            return JobResult(left=look.failed)
+        lease = leases.claim(database, tenant, "embed", LEASE_SECONDS)
+        if lease is None:
+            return JobResult(left=len(look.due))
         total = JobResult()
         renewed = time.monotonic()
         try:
-            while lease:
+            database.write(tenant, lambda tx: _start(tx, model), idempotent=True)
+            # The previous holder may have just done all of this.
+            look = look_after(None if look.retries else look.after)
+            while True:
+                due = look.due
                 for start in range(0, len(due), BATCH_SIZE):
                     if time.monotonic() - renewed > LEASE_SECONDS / 3:
-                        if not leases.renew(services.database, lease, LEASE_SECONDS):
-                            return total + JobResult(
-                                left=len(due) - start
-                            )  # another process continues
+                        if not leases.renew(database, lease, LEASE_SECONDS):
+                            # another process continues
+                            return total + JobResult(left=len(due) - start)
                         renewed = time.monotonic()
-                    total += _embed(
-                        services, tenant, embedder, model, due[start : start + BATCH_SIZE], seen
-                    )
+                    batch = due[start : start + BATCH_SIZE]
+                    total += _embed(services, tenant, embedder, model, batch, set(look.retries))
                     if progress:
                         progress(min(start + BATCH_SIZE, len(due)), len(due))
+                move = partial(_move_mark, model=model, look=look, is_progress=total.done > 0)
+                left = database.write(tenant, move, idempotent=True)
                 if look.is_last:
-                    break
-                look = _scan(services, tenant, model, look.top)
-                due = seen.ready(look.numbers)
-            seen.reached.append((look.now, look.top))
-            if total.done and not seen.failing:
-                services.database.write(
-                    tenant, lambda tx: tx.run(_SET_LAST_COMPLETE, at=look.now), idempotent=True
-                )
+                    return total + JobResult(left=left - total.failed)
+                look = look_after(look.top)
+        except _Superseded:
+            return total + JobResult(left=1)
         finally:
             with suppress(StorageError):  # the lease expires by itself
-                if lease:
-                    leases.release(services.database, lease)
-        return total + JobResult(left=len(seen.failing) - total.failed)
+                leases.release(database, lease)
+
+
+def reset(tx: Transaction) -> None:
+    """Make the next run look at every row of the tenant."""
+    tx.run("update search_embedded set model = '' where tenant = :tenant")
+
+
+def _start(tx: Transaction, model: _Model) -> None:
+    """Begin from the first row if the mark is of another model."""
+    changed = tx.run(
+        """insert into search_embedded (tenant, at, model) values (:tenant, 0, :model)
+           on conflict (tenant) do update
+           set model = excluded.model, number = 0, next_number = 0, next_transaction = 0
+           where search_embedded.model <> excluded.model""",
+        model=str(model),
+    )
+    if changed:
+        tx.run("delete from search_failures where tenant = :tenant")
+
+
+def _skip(tx: Transaction, model: _Model, look: _Look) -> None:
+    """Move the mark behind rows that have all their vectors."""
+    _start(tx, model)
+    _move_mark(tx, model, look)
+
+
+def _look(
+    tx: Transaction,
+    engine: Engine,
+    model: _Model,
+    after: int | None = None,
+    retry_all: bool = False,
+) -> _Look:
+    """Look at the next rows after a number, or after the mark."""
+    mark, failed = _read_mark(tx, model)
+    retries: list[int] = []
+    if failed and after is None:
+        rows = tx.all(
+            """select number from search_failures
+               where tenant = :tenant and retry_at <= :until order by retry_at limit :limit""",
+            until=2**62 if retry_all else tx.now,
+            limit=NUMBERS_PER_READ,
+        )
+        retries = [int(number) for (number,) in rows]
+    start = mark.number if after is None else after
+    missing = engine.without_vector(tx, model.name, model.dimension, start, NUMBERS_PER_READ)
+    waiting = _failed_among(tx, missing.numbers) if failed else set()
+    return _Look(
+        tx.now,
+        mark,
+        engine.snapshot(tx),
+        start,
+        [number for number in missing.numbers if number not in waiting],
+        retries,
+        missing.top,
+        missing.is_last,
+        failed,
+    )
+
+
+def _failed_among(tx: Transaction, numbers: Sequence[int]) -> set[int]:
+    """Return which rows are in `search_failures`; they are retried in their own time."""
+    if not numbers:
+        return set()
+    rows = tx.all(
+        """select number from search_failures
+           where tenant = :tenant and number >= :first and number <= :last""",
+        first=numbers[0],
+        last=numbers[-1],
+    )
+    return {int(number) for (number,) in rows}
+
+
+def _read_mark(tx: Transaction, model: _Model) -> tuple[_Mark, int]:
+    """Return the mark of a model, and the number of failed rows."""
+    row = tx.one(
+        """select number, next_number, next_transaction,
+               (select count(*) from search_failures where tenant = :tenant)
+           from search_embedded where tenant = :tenant and model = :model""",
+        model=str(model),
+    )
+    if row is None:
+        return _Mark(), 0
+    *mark, failed = row
+    return _Mark(*mark), failed
+
+
+def _move_mark(tx: Transaction, model: _Model, look: _Look, is_progress: bool = False) -> int:
+    """Move the mark behind the rows that were looked at; return the number of failed rows.
+
+    If nothing failed and `is_progress`, the tenant is complete since the look.
+    """
+    mark = look.mark.moved(look.after, look.top, look.snapshot)
+    (failed,) = tx.one("select count(*) from search_failures where tenant = :tenant") or (0,)
+    is_complete = is_progress and look.is_last and not failed
+    tx.run(
+        """insert into search_embedded
+               (tenant, at, model, number, next_number, next_transaction)
+           values (:tenant, :at, :model, :number, :next_number, :next_transaction)
+           on conflict (tenant) do update
+           set number = excluded.number, next_number = excluded.next_number,
+               next_transaction = excluded.next_transaction,
+               at = case when search_embedded.at < excluded.at then excluded.at
+                         else search_embedded.at end
+           where search_embedded.model = excluded.model
+           and search_embedded.number = :old_number""",
+        at=look.now if is_complete else 0,
+        model=str(model),
+        old_number=look.mark.number,
+        **mark._asdict(),
+    )
+    return int(failed)
 
 
 def embed_records(services: Services, tenant: str, kind: str, ids: Sequence[str]) -> None:
@@ -226,8 +351,8 @@ def embed_records(services: Services, tenant: str, kind: str, ids: Sequence[str]
 
     numbers = services.database.read(tenant, read_numbers)
     if numbers:
-        with suppress(ModelError, SettingsError):
-            _embed(services, tenant, embedder, model, numbers, _TenantProgress())
+        with suppress(ModelError, SettingsError, _Superseded):
+            _embed(services, tenant, embedder, model, numbers)
 
 
 def _keeps_encoder(services: Services, tenant: str, embedder: Embedder) -> bool:
@@ -241,45 +366,18 @@ def _keeps_encoder(services: Services, tenant: str, embedder: Embedder) -> bool:
     return services.database.read(tenant, lambda tx: tx.one(_ENCODER_VECTOR)) is not None
 
 
-class _Scan(NamedTuple):
-    """The rows without a vector, oldest first, up to `top`; `is_last` if that is the last row."""
-
-    now: int
-    numbers: list[int]
-    top: int
-    is_last: bool
-
-
-def _lacking(tx: Transaction, model: _Model, above: int) -> _Scan:
-    rows = [int(row[0]) for row in tx.all(_ROW_NUMBERS, above=above, limit=NUMBERS_PER_READ)]
-    top = rows[-1] if rows else above
-    embedded = {
-        row[0]
-        for row in tx.all(
-            _VECTOR_NUMBERS, model=model.name, dimension=model.dimension, above=above, top=top
-        )
-    }
-    return _Scan(
-        tx.now,
-        [number for number in rows if number not in embedded],
-        top,
-        is_last=len(rows) < NUMBERS_PER_READ,
-    )
-
-
-def _scan(services: Services, tenant: str, model: _Model, above: int) -> _Scan:
-    return services.database.read(tenant, lambda tx: _lacking(tx, model, above), long=True)
-
-
 def _embed(
     services: Services,
     tenant: str,
     embedder: Embedder,
     model: _Model,
     numbers: Sequence[int],
-    seen: _TenantProgress,
+    retries: Set[int] = frozenset(),
 ) -> JobResult:
-    """Read rows, embed them, and store the vectors of those that still exist."""
+    """Read rows, embed them, and store the vectors of those that still exist.
+
+    retries: rows that have failed before
+    """
     engine = services.index.engine
     reads_passages = isinstance(embedder, PassageEmbedder)
 
@@ -288,23 +386,27 @@ def _embed(
         return rows, _predecessors(tx, engine, list(rows.values())) if reads_passages else {}
 
     rows, predecessors = services.database.read(tenant, read)
-    for number in numbers:
-        if number not in rows:
-            seen.failing.pop(number, None)
-    if not rows:
-        return JobResult()
     passages = [
         _passage(row, predecessors.get(number)) if reads_passages else Passage(_text(row))
         for number, row in rows.items()
     ]
-    vectors = _embed_each(embedder, passages)
+    vectors = _embed_each(embedder, passages) if passages else []
     stored = [
         (number, *vector)
         for number, vector in zip(rows, vectors, strict=True)
         if not isinstance(vector, ModelError)
     ]
+    errors = {
+        number: vector
+        for number, vector in zip(rows, vectors, strict=True)
+        if isinstance(vector, ModelError)
+    }
 
     def write(tx: Transaction) -> None:
+        tx.lock_rows("select 1 from search_embedded where tenant = :tenant")
+        (marked,) = tx.one(_MARK_MODEL) or ("",)
+        if marked not in ("", str(model)):
+            raise _Superseded
         # A vector must not bring back a message that was removed while this was computed.
         existing = engine.items(tx, [row.number for row in predecessors.values()])
         valid = [
@@ -313,16 +415,41 @@ def _embed(
             if vector[0] not in predecessors or predecessors[vector[0]].number in existing
         ]
         services.index.put_vectors(tx, model.name, valid)
+        outdated = {vector[0] for vector in stored} - {vector[0] for vector in valid}
+        done = [number for number in numbers if number in retries and number not in errors]
+        tx.many(
+            "delete from search_failures where tenant = :tenant and number = :number",
+            [{"number": number} for number in done],
+        )
+        for number in sorted(outdated):
+            _add_failure(tx, number, 0.0)
+        for number in errors:
+            _add_failure(tx, number, FIRST_RETRY_SECONDS)
 
     services.database.write(tenant, write, idempotent=True)
-    for number, *_ in stored:
-        seen.failing.pop(number, None)
     total = JobResult(done=len(stored))
-    for row, vector in zip(rows.values(), vectors, strict=True):
-        if isinstance(vector, ModelError):
-            seen.failed(row.number)
-            total += JobResult(failed=1, errors=(f"tenant {tenant}, {_named(row)}: {vector}",))
+    for number, error in errors.items():
+        problem = f"tenant {tenant}, {_named(rows[number])}: {error}"
+        total += JobResult(failed=1, errors=(problem,))
     return total
+
+
+def _add_failure(tx: Transaction, number: int, first_seconds: float) -> None:
+    """Remember a row that has no vector; each retry waits twice as long as the one before."""
+    (tries,) = tx.one(
+        "select tries from search_failures where tenant = :tenant and number = :number",
+        number=number,
+    ) or (0,)
+    seconds = min(first_seconds * 2 ** min(tries, 20), MAX_RETRY_SECONDS)
+    tx.run(
+        """insert into search_failures (tenant, number, tries, retry_at)
+           values (:tenant, :number, :tries, :retry_at)
+           on conflict (tenant, number) do update
+           set tries = excluded.tries, retry_at = excluded.retry_at""",
+        number=number,
+        tries=tries + 1,
+        retry_at=tx.now + round(seconds * clock.SECOND),
+    )
 
 
 def _predecessors(tx: Transaction, engine: Engine, rows: Sequence[Item]) -> dict[int, Item]:

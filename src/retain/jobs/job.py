@@ -32,10 +32,7 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Job:
-    """A background job.
-
-    `run` does the due work of a tenant; it may skip what did not change since a time (0: ever).
-    """
+    """A background job: `run` does the due work of a tenant, which it finds by an index."""
 
     name: str
-    run: Callable[[Services, str, int, Progress | None], JobResult]
+    run: Callable[[Services, str, Progress | None], JobResult]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from retain.base.errors import NotFound, StorageError
+from retain.jobs import embed
 from retain.jobs.job import JobResult, Progress
 from retain.kinds import KINDS
 from retain.kinds.kind import Services
@@ -27,7 +28,10 @@ log = logging.getLogger("retain.search")
 def reindex(
     services: Services, tenants: Sequence[str] | None = None, progress: Progress | None = None
 ) -> Reindexed:
-    """Complete the index of some tenants, or of all, and remove stray rows."""
+    """Complete the index of some tenants, or of all, and remove stray rows.
+
+    The next run of the jobs looks for missing vectors among all rows.
+    """
     known = services.database.tenants()
     for tenant in tenants or []:
         if tenant not in known:
@@ -35,6 +39,7 @@ def reindex(
     total = Reindexed()
     for tenant in known if tenants is None else tenants:
         total += _fill(services, tenant, total.added, progress, mend=True)
+        services.database.write(tenant, embed.reset, idempotent=True)
     return total
 
 
@@ -71,9 +76,7 @@ def catch_up(
     return total
 
 
-def run(
-    services: Services, tenant: str, since: int = 0, progress: Progress | None = None
-) -> JobResult:
+def run(services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
     """Continue where an import or a migration was interrupted."""
     if not services.database.read(tenant, is_behind):
         return JobResult()

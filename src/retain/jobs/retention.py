@@ -115,10 +115,9 @@ class RetentionJob:
         self,
         services: Services,
         tenant: str,
-        since: int = 0,
         progress: Progress | None = None,
     ) -> JobResult:
-        """Remove expired rows, and messages older than `retention_days`; `since` is not used."""
+        """Remove expired rows, and messages older than `retention_days`."""
         if monotonic() < self._next_run.get(tenant, 0.0):
             return JobResult()
         self._next_run[tenant] = monotonic() + INTERVAL_SECONDS

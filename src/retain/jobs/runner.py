@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retain.auth import idempotency
-from retain.base import clock
 from retain.base.errors import NotFound
 from retain.jobs import consolidate, embed, reindex, retention, summarize
 from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
 from retain.storage import leases
 
-OVERLAP = 5 * clock.MINUTE
-"""Each run looks back this far before the last one: a session's last activity is known to a minute,
-and a transaction may take a while to commit."""
 SWEEP_SECONDS = 3600.0  # a sweep is a write, and jobs may run every few seconds
 
 
@@ -54,16 +50,11 @@ class JobResults:
 
 
 class JobRunner:
-    """Runs the jobs that are due; after the first run, jobs skip what did not change since.
-
-    Once a day they skip nothing: a session whose summary was given up is tried again.
-    """
+    """Runs the jobs that are due."""
 
     def __init__(self, services: Services, jobs: Sequence[Job] | None = None) -> None:
         self._services = services
         self._jobs = all_jobs() if jobs is None else jobs
-        self._since: dict[tuple[str, str], int] = {}
-        self._last_full_run: dict[tuple[str, str], int] = {}
         self._next_sweep: dict[str, float] = {}
 
     def run(
@@ -81,19 +72,5 @@ class JobRunner:
                 idempotency.sweep_all(self._services.database, tenant)
                 self._next_sweep[tenant] = time.monotonic() + SWEEP_SECONDS
             for job in self._jobs:
-                results[job.name] += self._run_job(job, tenant, progress)
+                results[job.name] += job.run(self._services, tenant, progress)
         return JobResults(results)
-
-    def _run_job(self, job: Job, tenant: str, progress: Progress | None) -> JobResult:
-        started = self._services.database.read(tenant, lambda tx: tx.now)
-        key = (job.name, tenant)
-        since = self._since.get(key, 0)
-        if started >= self._last_full_run.get(key, 0) + clock.DAY:
-            since = 0
-        result = job.run(self._services, tenant, since, progress)
-        # After a failure, the next run must find again what this one could not do.
-        if not result.failed and not result.left:
-            self._since[key] = started - OVERLAP
-            if since == 0:
-                self._last_full_run[key] = started
-        return result

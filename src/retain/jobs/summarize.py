@@ -1,12 +1,14 @@
 """Fold sessions that have more messages than the threshold that no summary covers.
 
-Due sessions are found by their last activity and last message number, without reading messages.
+Due sessions are found by their last activity and last message number, without reading messages. A
+mark in `job_marks` says up to which time all activity was looked at. Sessions that failed, or were
+imported with an old time, are in `due_sessions`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from retain.base import clock
@@ -14,18 +16,28 @@ from retain.base.errors import NoModel, NotFound, RetainError, StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
+from retain.storage.database import Row, Transaction
 
 log = logging.getLogger("retain.jobs")
 SESSIONS_PER_READ = 500
+OVERLAP = 5 * clock.MINUTE
+"""Each run looks back this far before the mark: a session's last activity is known to a minute, and
+a transaction may take a while to commit."""
+MARK_SESSIONS = 50
+"""Sessions after the mark that a run without due work may leave to be read again."""
+MARK_INTERVAL = clock.MINUTE
 MAX_TRIES = 5
 """Answers that were rejected, after which a session is given up for a day."""
 RETRY_SECONDS = (0.0, 0.0, 60.0, 300.0, 1500.0, 3600.0)
 """The pause after each failed try of a session."""
-_ACTIVE_SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
-                  coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
-                            order by seq desc limit 1), 0)
-           from sessions where tenant = :tenant and touched_at >= :since and (touched_at, id) > (:at, :id)
-           order by touched_at, id limit :size"""
+
+
+SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
+        coalesce((select seq from messages
+                  where messages.tenant = :tenant and session_id = sessions.id
+                  order by seq desc limit 1), 0)
+    from sessions where tenant = :tenant"""
+"""Sessions with the number of their last message."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +47,41 @@ class _Due:
     agent: str
 
 
-def run(
-    services: Services, tenant: str, since: int = 0, progress: Progress | None = None
-) -> JobResult:
+@dataclass(frozen=True)
+class _Mark:
+    """The time up to which all activity was looked at, with the settings of that look."""
+
+    position: int
+    version: int
+    basis: str
+    now: int
+
+    @property
+    def since(self) -> int:
+        """The time from which to look; the clock may have been set back."""
+        return max(0, min(self.position, self.now - OVERLAP))
+
+
+def run(services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
     """Fold every due session of a tenant; a failure is reported and does not stop the others."""
     if not services.settings.summary_enabled:
         return JobResult()
-    total = JobResult()
-    waiting = list(due(services, tenant, since))
+    mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
+    active = list(_active(services, tenant, mark.since))
+    retries = services.database.read(tenant, lambda tx: _retries(tx, until=tx.now))
+    waiting = _over_threshold(services, tenant, [*active, *retries])
     failures = _failures(services, tenant) if waiting else {}
+    later: dict[str, int] = {}
+    total = JobResult()
     for place, session in enumerate(waiting, 1):
         failure = failures.get(session.session)
         if failure is not None and failure.is_waiting:
-            # A session that is given up is not left for the next run: it comes back when the
-            # failures are a day old, with new messages or in the daily run over all sessions.
+            # A session that is given up is not left for the next run: it comes back after a day.
             total += JobResult(left=0 if failure.is_given_up else 1)
+            later[session.session] = failure.retry_at
             continue
         try:
-            total += _fold(services, tenant, session)
+            result = _fold(services, tenant, session)
         except NoModel as error:  # the next session would fail alike
             return total + JobResult(
                 failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
@@ -60,12 +89,76 @@ def run(
         except StorageError:  # the next session would fail alike
             raise
         except RetainError as error:
-            total += JobResult(
+            result = JobResult(
                 failed=1, errors=(f"tenant {tenant}, session {session.session}: {error}",)
             )
+        total += result
+        if result.failed or result.left:
+            later[session.session] = mark.now
         if progress:
             progress(place, len(waiting))
+    tried = [str(row[0]) for row in retries]
+    is_far = len(active) >= MARK_SESSIONS and mark.now - OVERLAP >= mark.position + MARK_INTERVAL
+    if tried or later or is_far:
+        services.database.write(
+            tenant, lambda tx: _move_mark(tx, mark, tried, later), idempotent=True
+        )
     return total
+
+
+def due_sessions(services: Services, tenant: str) -> list[str]:
+    """Return the sessions that are due, also those that wait after a failure."""
+    mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
+    rows = list(_active(services, tenant, mark.since))
+    rows += services.database.read(tenant, lambda tx: _retries(tx, until=None))
+    return [item.session for item in _over_threshold(services, tenant, rows)]
+
+
+def _read_mark(tx: Transaction, services: Services) -> _Mark:
+    model = services.models.summary
+    basis = f"{services.settings.summary_threshold} {model.name if model else ''}"
+    position, version, stored_basis = tx.one(
+        """select position, version, basis from job_marks
+           where tenant = :tenant and job = 'summaries'"""
+    ) or (0, 0, "")
+    return _Mark(position if stored_basis == basis else 0, version, basis, tx.now)
+
+
+def _retries(tx: Transaction, until: int | None) -> list[Row]:
+    """Return the sessions to look at again, as `_active` does."""
+    return tx.all(
+        f"""{SESSIONS} and id in (
+                select session_id from due_sessions
+                where tenant = :tenant and retry_at <= :until)""",
+        until=2**62 if until is None else until,
+    )
+
+
+def _move_mark(
+    tx: Transaction, mark: _Mark, tried: Sequence[str], later: Mapping[str, int]
+) -> None:
+    """Remember that everything up to the mark's time was looked at, and what to do later."""
+    tx.many(
+        "delete from due_sessions where tenant = :tenant and session_id = :session",
+        [{"session": session} for session in tried if session not in later],
+    )
+    tx.many(
+        """insert into due_sessions (tenant, session_id, retry_at)
+           select :tenant, id, :retry_at from sessions where tenant = :tenant and id = :session
+           on conflict (tenant, session_id) do update set retry_at = excluded.retry_at""",
+        [{"session": session, "retry_at": at} for session, at in later.items()],
+    )
+    tx.run(
+        """insert into job_marks (tenant, job, position, basis, version)
+           values (:tenant, 'summaries', :position, :basis, 0)
+           on conflict (tenant, job) do update
+           set position = excluded.position, basis = excluded.basis
+           where job_marks.version = :version
+           and (job_marks.position < excluded.position or job_marks.basis <> excluded.basis)""",
+        position=mark.now - OVERLAP,
+        basis=mark.basis,
+        version=mark.version,
+    )
 
 
 @dataclass(frozen=True)
@@ -84,10 +177,17 @@ class Failure:
         return self.tries >= MAX_TRIES and self.error.startswith("BadAnswer")
 
     @property
+    def retry_at(self) -> int:
+        """The time of the next try."""
+        if self.is_given_up:
+            return self.last_at + clock.DAY
+        pause = RETRY_SECONDS[min(self.tries, len(RETRY_SECONDS) - 1)]
+        return self.last_at + round(pause * clock.SECOND)
+
+    @property
     def is_waiting(self) -> bool:
         """True if it is too early for another try."""
-        pause = RETRY_SECONDS[min(self.tries, len(RETRY_SECONDS) - 1)]
-        return self.is_given_up or self.now < self.last_at + round(pause * clock.SECOND)
+        return self.is_given_up or self.now < self.retry_at
 
 
 def problems(services: Services, tenant: str) -> list[str]:
@@ -98,9 +198,8 @@ def problems(services: Services, tenant: str) -> list[str]:
     if not failures:
         return []
     sentences = []
-    for session in due(services, tenant, 0):
-        failure = failures.get(session.session)
-        if failure is not None:
+    for failure in failures.values():
+        if _is_due(services, tenant, failure.session):
             outcome = "given up for a day" if failure.is_given_up else "will be tried again"
             sentences.append(
                 f"Summary of session {failure.session}: failed {failure.tries} times, {outcome}. "
@@ -139,28 +238,56 @@ def _failures(services: Services, tenant: str) -> dict[str, Failure]:
     return failures
 
 
-def due(services: Services, tenant: str, since: int) -> Iterator[_Due]:
-    """Yield the sessions that were active since a moment and are due, oldest first."""
+def due(services: Services, tenant: str, since: int) -> list[_Due]:
+    """Return the sessions that were active since a moment and are due, oldest first."""
+    return _over_threshold(services, tenant, _active(services, tenant, since))
+
+
+def _active(services: Services, tenant: str, since: int) -> Iterator[Row]:
+    """Yield the sessions that were active since a moment, oldest first."""
     at = -1
     id = ""
     while True:
         rows = services.database.read(
             tenant,
             lambda tx, at=at, id=id: tx.all(  # type: ignore[misc]
-                _ACTIVE_SESSIONS, since=since, at=at, id=id, size=SESSIONS_PER_READ
+                f"""{SESSIONS} and touched_at >= :since and (touched_at, id) > (:at, :id)
+                    order by touched_at, id limit :size""",
+                since=since,
+                at=at,
+                id=id,
+                size=SESSIONS_PER_READ,
             ),
         )
-        for session, user, agent, _, covered, first, last in rows:
-            if last - max(
-                covered, first - 1
-            ) > services.settings.summary_threshold and _is_over_threshold(
-                services, tenant, session, max(covered + 1, first)
-            ):
-                yield _Due(session, user, agent)
+        yield from rows
         if len(rows) < SESSIONS_PER_READ:
             return
         at = rows[-1][3]
         id = rows[-1][0]
+
+
+def _over_threshold(services: Services, tenant: str, rows: Iterable[Row]) -> list[_Due]:
+    """Return the sessions with more messages than the threshold that no summary covers."""
+    threshold = services.settings.summary_threshold
+    sessions = {}
+    for session, user, agent, _, covered, first, last in rows:
+        begin = max(covered + 1, first)
+        if last - begin >= threshold and _is_over_threshold(services, tenant, session, begin):
+            sessions[session] = _Due(session, user, agent)
+    return list(sessions.values())
+
+
+def _is_due(services: Services, tenant: str, session: str) -> bool:
+    row = services.database.read(
+        tenant,
+        lambda tx: tx.one(
+            "select summarized_count, first_seq from sessions where tenant = :tenant and id = :id",
+            id=session,
+        ),
+    )
+    if row is None:
+        return False
+    return _is_over_threshold(services, tenant, session, max(row[0] + 1, row[1]))
 
 
 def _is_over_threshold(services: Services, tenant: str, session: str, begin: int) -> bool:

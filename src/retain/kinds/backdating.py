@@ -25,18 +25,24 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
     """Set when a session was created and last used."""
     created_at = clock.from_datetime(created, "created_at")
     updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
-    sessions._write(
-        "edit",
-        lambda tx: tx.run(
+
+    def work(tx: Transaction) -> None:
+        changed = tx.run(
             """update sessions set created_at = :created, touched_at = :updated
                where tenant = :tenant and id = :id and user_id = :user""",
             id=id,
             user=sessions._owner.user,
             created=created_at,
             updated=updated_at,
-        ),
-        row={"id": id},
-    )
+        )
+        if changed:  # the summary job looks for new activity only
+            tx.run(
+                """insert into due_sessions (tenant, session_id, retry_at)
+                   values (:tenant, :id, :now) on conflict do nothing""",
+                id=id,
+            )
+
+    sessions._write("edit", work, row={"id": id})
 
 
 def backdate_active_session(sessions: Sessions, id: str, updated: datetime) -> None:

@@ -32,9 +32,20 @@ Family = Literal["static", "strong", "encoder"]
 own `encoder` knows conversations."""
 CHECKS = (
     Check(
-        "all vectors of a model have the same length (`retain jobs` computes them again)",
+        "all vectors of a model have the same length (`retain reindex`, then `retain jobs`)",
         """select model from search_vectors where tenant = :tenant group by model
            having min(length(vector)) <> max(length(vector)) or min(length(vector)) = 0""",
+    ),
+    Check(
+        "rows up to the mark of the jobs have a vector (`retain reindex`, then `retain jobs`)",
+        """select kind || ' ' || id || ' ' || seq from search_items
+           where tenant = :tenant and number <= coalesce((
+               select number from search_embedded where tenant = :tenant and model <> ''), 0)
+           and 0 = (select count(*) from search_vectors where search_vectors.tenant = :tenant
+                    and search_vectors.number = search_items.number)
+           and 0 = (select count(*) from search_failures where search_failures.tenant = :tenant
+                    and search_failures.number = search_items.number)
+           limit 100""",
     ),
     Check(
         "every vector belongs to a row of the index",

@@ -20,7 +20,7 @@ from retain.search.retrieval import (
     marks,
     place_range,
 )
-from retain.search.search_engine import CandidateRow, Item, SearchFilter
+from retain.search.search_engine import CandidateRow, Item, SearchFilter, Unembedded
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -234,6 +234,38 @@ class PostgresEngine(IndexReader):
             )
 
     # -- reading ---------------------------------------------------------------------------------
+
+    def without_vector(
+        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
+    ) -> Unembedded:
+        """Return which of the next `limit` rows after a number have no vector of a model."""
+        # Two lists, compared here: a server without statistics would join them in quadratic time.
+        rows = tx.all(
+            """select number from search_items where tenant = :tenant and number > :after
+               order by number limit :limit""",
+            after=after,
+            limit=limit,
+        )
+        numbers = [int(number) for (number,) in rows]
+        top = numbers[-1] if numbers else after
+        embedded = {
+            number
+            for (number,) in tx.all(
+                """select number from search_vectors where tenant = :tenant
+                   and number > :after and number <= :top
+                   and model = :model and length(vector) = :dimension""",
+                model=model,
+                dimension=dimension,
+                after=after,
+                top=top,
+            )
+        }
+        missing = [number for number in numbers if number not in embedded]
+        return Unembedded(missing, top, is_last=len(numbers) < limit)
+
+    def snapshot(self, tx: Transaction) -> tuple[int, int]:
+        """Return the oldest running transaction and the next one that will start."""
+        return self._vector_mark(tx)
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """Return rows by their numbers."""

@@ -56,6 +56,14 @@ class CandidateRow(NamedTuple):
     digest: bytes | None  # None if the row is very new or was indexed by an older version
 
 
+class Unembedded(NamedTuple):
+    """The next rows without a vector, in the order of their numbers."""
+
+    numbers: list[int]
+    top: int  # all rows up to this number were looked at
+    is_last: bool  # no row follows
+
+
 @dataclass(frozen=True)
 class SearchFilter:
     """The rows that a search may return; None means no restriction.
@@ -146,6 +154,19 @@ class Engine(Protocol):
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Store vectors of rows that still exist: number, scale, one signed byte per dimension."""
+        ...
+
+    def without_vector(
+        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
+    ) -> Unembedded:
+        """Return which of the next `limit` rows after a number have no vector of a model."""
+        ...
+
+    def snapshot(self, tx: Transaction) -> tuple[int, int]:
+        """Return the oldest running transaction and the next one that will start.
+
+        If they are equal, no row with a lower number than the newest one can appear any more.
+        """
         ...
 
     def lost(self, tx: Transaction) -> list[int]:

@@ -26,7 +26,7 @@ from retain.search.retrieval import (
     place_range,
     short_hash,
 )
-from retain.search.search_engine import CandidateRow, Item, SearchFilter
+from retain.search.search_engine import CandidateRow, Item, SearchFilter, Unembedded
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source
 from retain.search.words import metadata_words, text_words
 from retain.storage.database import Row, Transaction
@@ -193,6 +193,31 @@ class SqliteEngine(IndexReader):
         )
 
     # -- reading ---------------------------------------------------------------------------------
+
+    def without_vector(
+        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
+    ) -> Unembedded:
+        """Return which of the next `limit` rows after a number have no vector of a model."""
+        # The plus signs exclude the indexes by tenant and by model, which have many more rows.
+        rows = tx.all(
+            """select number, not exists (
+                   select 1 from search_vectors where search_vectors.number = search_items.number
+                   and +model = :model and length(vector) = :dimension)
+               from search_items where +tenant = :tenant and number > :after
+               order by number limit :limit""",
+            model=model,
+            dimension=dimension,
+            after=after,
+            limit=limit,
+        )
+        is_last = len(rows) < limit
+        # Rows of other tenants up to the newest one need not be read again.
+        top = max(after, self._newest(tx)) if is_last else rows[-1][0]
+        return Unembedded([number for number, is_missing in rows if is_missing], top, is_last)
+
+    def snapshot(self, tx: Transaction) -> tuple[int, int]:
+        """Return zeros: there is one writer, so rows appear in the order of their numbers."""
+        return 0, 0
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """Return rows by their numbers."""

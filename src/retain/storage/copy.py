@@ -33,6 +33,9 @@ PARTS = "blob_parts"
 _IN_ONE_WRITE = 500
 _BEHIND = """insert into search_behind (tenant, round) values (:tenant, 1)
              on conflict (tenant) do update set round = search_behind.round + 1"""
+_RESET_MARK = """insert into job_marks (tenant, job, position, basis, version)
+                 values (:tenant, 'summaries', 0, '', 1)
+                 on conflict (tenant, job) do update set position = 0, version = job_marks.version + 1"""
 Progress = Callable[[int, int], None]
 """Called with the number of rows done and the total, or 0 if the total is unknown."""
 
@@ -187,7 +190,10 @@ def _add(
 ) -> int:
     """Add the missing rows and return their number; raise `Conflict` if an existing row differs."""
     added = 0
-    tx.run(_BEHIND)  # in this transaction: an import may be killed at any time
+    # In this transaction: an import may be killed at any time.
+    tx.run(_BEHIND)
+    if table.name == "sessions":  # they come with old times
+        tx.run(_RESET_MARK)
     for row in rows:
         if tx.run(table.insert(columns), **row):
             added += 1
