@@ -12,7 +12,7 @@ from retain.search.candidates import (
     FORMAT,
     DigestColumns,
     digest,
-    fingerprint,
+    fingerprints,
     hashes_of,
     is_current,
     word_hash,
@@ -52,7 +52,7 @@ def test_a_digest_survives_packing(text: str) -> None:
     assert columns.counts.tobytes() == created.counts + other.counts
     assert columns.hashes.tobytes() == created.words + other.words
     assert columns.distinct == [len(created.counts), len(other.counts)]
-    assert fingerprint(packed) == created.fingerprint
+    assert fingerprints([packed, other.pack()]) == (created.fingerprint, other.fingerprint)
     assert len(hashes_of(packed)) == len(created.counts)
     assert word_hash("ada") in hashes_of(packed)
 

@@ -27,7 +27,7 @@ MAX_COUNT = 255
 MAX_CACHED_HASHES = 1 << 16
 MAX_RECENT_DIGESTS = 512
 _HEADER = struct.Struct("<BBIII")  # format, has_question, length, question_words, fingerprint
-_FINGERPRINT = struct.Struct("<I")
+_FINGERPRINT = slice(_HEADER.size - 4, _HEADER.size)
 _BYTES_PER_WORD = 5  # a count and a hash
 
 
@@ -148,10 +148,10 @@ class DigestColumns:
         self.hashes = np.frombuffer(b"".join(hashes), "<i4")
 
 
-def fingerprint(packed: bytes) -> int:
-    """Return the fingerprint of a packed digest."""
-    (value,) = _FINGERPRINT.unpack_from(packed, _HEADER.size - _FINGERPRINT.size)
-    return int(value)
+def fingerprints(packed: Sequence[bytes]) -> Sequence[int]:
+    """Return the fingerprints of packed digests."""
+    joined = b"".join([each[_FINGERPRINT] for each in packed])
+    return struct.unpack(f"<{len(packed)}I", joined)
 
 
 def hashes_of(packed: bytes) -> tuple[int, ...]:

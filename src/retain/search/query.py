@@ -9,7 +9,8 @@ retain's own encoder needs no authors, so it embeds the question in a thread dur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -180,7 +181,7 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
         Candidate(number, kind, id, seq, at, digest or b"", role, author, cosines.get(number))
         for number, kind, id, seq, _, at, _, _, role, author, digest in complete.values()
     ]
-    allowed = {number for number, row in rows.items() if _is_allowed(row, query.filter, tx.now)}
+    allowed = _allowed_numbers(complete.values(), query.filter, tx.now)
     ranked = ranking.rank(
         query.question, candidates, query.matches.corpus, family=query.family, wanted=allowed
     )
@@ -239,16 +240,19 @@ def _with_digests(
     return complete
 
 
-def _is_allowed(row: CandidateRow, filter: SearchFilter, now: int) -> bool:
-    """Return whether a row may be a hit.
+def _allowed_numbers(rows: Iterable[CandidateRow], filter: SearchFilter, now: int) -> set[int]:
+    """Return the numbers of the rows that may be hits.
 
     Neighbours were not filtered when they were read, and a row may have expired since the first
     read.
     """
-    if filter.since is not None and row.at < filter.since:
-        return False
-    if filter.until is not None and row.at >= filter.until:
-        return False
-    if row.board is not None and filter.boards is not None and row.board not in filter.boards:
-        return False
-    return row.expires_at is None or row.expires_at > now
+    since = -math.inf if filter.since is None else filter.since
+    until = math.inf if filter.until is None else filter.until
+    boards = filter.boards
+    return {
+        number
+        for number, _, _, _, _, at, expires_at, board, _, _, _ in rows
+        if since <= at < until
+        and (board is None or boards is None or board in boards)
+        and (expires_at is None or expires_at > now)
+    }

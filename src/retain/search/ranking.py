@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retain.search import features
-from retain.search.candidates import Candidate, Corpus, fingerprint
+from retain.search.candidates import Candidate, Corpus, fingerprints
 from retain.search.question import Question
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _sort_by_score(ordered: Sequence[Candidate], scores: Array) -> list[int]:
     """Return the places of candidates, the highest score first; of equal ones the latest first."""
     import numpy as np
 
-    newest_first = np.array([-candidate.number for candidate in ordered])
+    newest_first = -np.arange(len(ordered))  # they are ordered by number
     latest_first = np.array([-candidate.at for candidate in ordered])
     order: list[int] = np.lexsort((newest_first, latest_first, -scores)).tolist()
     return order
@@ -186,15 +186,17 @@ def _fold_duplicates(
     A duplicate is the same text by the same author in a conversation. Other kinds are never
     folded: two keys may have the same value. A question for many answers keeps all.
     """
+    texts = fingerprints([candidate.digest for candidate in ordered])
+    if keep_all or len(set(texts)) == len(texts):
+        return [(place, ()) for place in places]
     first: dict[tuple[str, int], list[int]] = {}
     folded: list[tuple[int, Sequence[int]]] = []
     for place in places:
         candidate = ordered[place]
-        text = fingerprint(candidate.digest)
         duplicates: list[int] = []
-        if not keep_all and candidate.kind == "messages" and text:
+        if candidate.kind == "messages" and texts[place]:
             author = candidate.author or candidate.role
-            leader = first.setdefault((author, text), duplicates)
+            leader = first.setdefault((author, texts[place]), duplicates)
             if leader is not duplicates:
                 leader.append(candidate.number)
                 continue
