@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from bench.harness import Plan, Table, duration
-from bench.search import Texts
 from retain import Memory, Scope, Settings
 from retain.api.status import status
 from retain.base import clock
@@ -49,17 +48,19 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
     """Measure every verb at each size of a growing database."""
+    from bench.search import Texts  # needs the encoder, which the tests of `fill` do without
+
     columns: list[dict[str, float]] = []
     texts = Texts()
     size = 0
     for target in sizes:
         plan.progress(f"{engine}: filling up to {target:,} messages")
         with Memory.open(url, settings=Settings()) as memory:
-            fill(memory, texts, size, target)
+            fill(memory, texts.some, size, target)
             size = target
             memory.run_jobs()
         plan.progress(f"{engine}: measuring at {target:,} messages")
-        columns.append(measure(url))
+        columns.append(measure(url, Texts(9).questions(10_000)))
     rows = [
         [
             name,
@@ -77,7 +78,7 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
     )
 
 
-def measure(url: str) -> dict[str, float]:
+def measure(url: str, questions: Sequence[str]) -> dict[str, float]:
     """Return the seconds of each verb."""
     clock_now = time.process_time if url.startswith("sqlite") else time.perf_counter
     timed = partial(median_seconds, clock_now)
@@ -91,7 +92,7 @@ def measure(url: str) -> dict[str, float]:
     with Memory.open(url, settings=settings) as memory:
         me = memory.scope(tenant=TENANT, user="user 0", agent="scout")
         memory.run_jobs()
-        results |= {name: timed(call) for name, call in verbs(memory, me).items()}
+        results |= {name: timed(call) for name, call in verbs(memory, me, iter(questions)).items()}
         for job in all_jobs():
             results[f"job: {job.name}"] = timed(partial(run_job, memory, job))
         results["job: all of them"] = timed(lambda: JobRunner(memory.services).run([TENANT]))
@@ -104,10 +105,9 @@ def run_job(memory: Memory, job: Job) -> None:
     JobRunner(memory.services, [job]).run([TENANT])
 
 
-def verbs(memory: Memory, me: Scope) -> dict[str, Callable[[], object]]:
+def verbs(memory: Memory, me: Scope, questions: Iterator[str]) -> dict[str, Callable[[], object]]:
     """Return the calls to measure, by name."""
     session = session_id(0)
-    questions = iter(Texts(9).questions(10_000))
     return {
         "append": lambda: me.messages.append(session, "user", "The train leaves at nine."),
         "window": lambda: me.messages.window(session, last=20),
@@ -220,7 +220,7 @@ FILLERS = (
 )
 
 
-def fill(memory: Memory, texts: Texts, size: int, target: int) -> None:
+def fill(memory: Memory, make_texts: Callable[[int], list[str]], size: int, target: int) -> None:
     """Add messages with their index rows and vectors, and rows of other kinds."""
     services = memory.services
     now = clock.now()
@@ -234,11 +234,11 @@ def fill(memory: Memory, texts: Texts, size: int, target: int) -> None:
                 "id": f"id {number}",
                 "text": text,
                 "content": f'{{"text":"{text}"}}',
-                "at": now - 30 * clock.DAY + number,
+                "at": now - 60 * clock.DAY + number * clock.SECOND,
                 "recent": now,
                 "later": now + clock.DAY,
             }
-            for number, text in enumerate(texts.some(count), start)
+            for number, text in enumerate(make_texts(count), start)
         ]
         services.database.write(TENANT, partial(fill_batch, services, start, rows), long=True)
         services.database.write(TENANT, partial(put_vectors, services, count), long=True)

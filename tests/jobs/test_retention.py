@@ -407,3 +407,32 @@ def test_jobs_keep_messages_without_retention(open_memory: Callable[..., Memory]
     now.pass_days(1000)
     assert memory.run_jobs().jobs["retention"].done == 0
     assert len(me.messages.list("s")) == 1
+
+
+def test_jobs_remove_contents_that_never_got_a_reference(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    """As after a crash between storing a large content and adding its reference."""
+    memory = open_memory(clock=now, embedder="none")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.refs.add("A content that is used.", "used", key="used")
+
+    def stage(tx: Transaction) -> None:
+        tx.run(
+            """insert into blobs (tenant, user_id, digest, bytes, whole, staged_at)
+               values (:tenant, 'ada', 'orphan', 0, 1, :now)"""
+        )
+        tx.run("update blobs set staged_at = :now where tenant = :tenant")
+
+    def digests() -> list[str]:
+        sql = "select digest from blobs where tenant = :tenant order by digest"
+        return [row[0] for row in memory.database.read("acme", lambda tx: tx.all(sql))]
+
+    (stored,) = digests()
+    memory.database.write("acme", stage)
+    memory.run_jobs()
+    assert digests() == sorted([stored, "orphan"]), "somebody may still add the reference"
+    now.pass_days(1)
+    memory.run_jobs()
+    assert digests() == [stored]
+    assert me.refs.content("used") == b"A content that is used."

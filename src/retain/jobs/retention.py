@@ -16,7 +16,7 @@ from retain.kinds.items.item import item_index_id
 from retain.kinds.kind import Services
 from retain.search.index import Index
 from retain.storage import leases
-from retain.storage.blobs import Blobs
+from retain.storage.blobs import GRACE, Blobs
 from retain.storage.database import Transaction
 from retain.storage.writer import Change, Writer
 
@@ -32,7 +32,9 @@ DELETE_WITH_MESSAGES = (
 """Rows of other tables that belong to removed messages."""
 COUNT_EXPIRED = """select (select count(*) from state where tenant = :tenant and expires_at <= :now)
     + (select count(*) from items where tenant = :tenant and expires_at <= :now)"""
-COUNT_OLD = """select (select count(*) from messages where tenant = :tenant and created_at < :cutoff)
+COUNT_OLD = """select (select count(*) from messages
+        where tenant = :tenant and created_at < :cutoff and session_id in (
+            select id from sessions where tenant = :tenant and first_at < :cutoff))
     + (select count(*) from threads where tenant = :tenant and updated_at < :cutoff - 3600000000)"""
 Progress = Callable[[int, int], None]
 Batch = Callable[[Transaction, Index, int | None, int], int | None]
@@ -142,8 +144,7 @@ class RetentionJob:
         finally:
             with suppress(StorageError):  # the lease expires by itself
                 leases.release(services.database, lease)
-        if removed:
-            services.blobs.collect(tenant)
+        services.blobs.collect_staged(tenant)
         return JobResult(done=removed)
 
 
@@ -152,7 +153,9 @@ def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
     cutoff = None if age is None else tx.now - age
     expired = tx.one(
         """select 1 from state where tenant = :tenant and expires_at <= :now
-           union all select 1 from items where tenant = :tenant and expires_at <= :now limit 1"""
+           union all select 1 from items where tenant = :tenant and expires_at <= :now
+           union all select 1 from blobs where tenant = :tenant and staged_at < :stale limit 1""",
+        stale=tx.now - GRACE,
     )
     if expired is not None or cutoff is None:
         return cutoff, expired is not None

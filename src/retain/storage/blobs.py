@@ -333,6 +333,17 @@ class Blobs:
             removed += self._clear(tenant, self._tenant_place(tenant), GRACE // clock.SECOND)[0]
         return removed
 
+    def collect_staged(self, tenant: str) -> int:
+        """Remove contents that were stored without adding a reference; return how many.
+
+        They are found by an index; `collect` looks at every content and every file.
+        """
+        removed = 0
+        while files := self.database.write(tenant, self._collect_staged_rows, frees_space=True):
+            self.discard(files)
+            removed += len(files)
+        return removed
+
     def erase(self, tenant: str, user: str) -> bool:
         """Remove all files of a user without rows; return False if a copy is running."""
         return self.folder is None or self._clear(tenant, self._place(tenant, user), 0)[1]
@@ -340,6 +351,17 @@ class Blobs:
     def _collect_rows(self, tx: Transaction) -> list[str]:
         unused = tx.all(_UNUSED, stale=tx.now - GRACE, size=_IN_ONE_WRITE)
         return self.release(tx, [(user, digest) for user, digest in unused])
+
+    def _collect_staged_rows(self, tx: Transaction) -> list[str]:
+        stale = tx.now - GRACE
+        tx.run(f"{_SETTLED} and staged_at < :stale", stale=stale)
+        staged = tx.all(
+            """select user_id, digest from blobs
+               where tenant = :tenant and staged_at < :stale limit :size""",
+            stale=stale,
+            size=_IN_ONE_WRITE,
+        )
+        return self.release(tx, [(user, digest) for user, digest in staged])
 
     def _clear(self, tenant: str, place: str, seconds: float) -> tuple[int, bool]:
         assert self.folder
