@@ -1,4 +1,4 @@
-"""Memory for AI agents that never loses a write, and the context that their models are given, on SQLite and PostgreSQL."""
+"""Memory for AI agents on SQLite and PostgreSQL: it never loses a write and assembles prompts."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _MODULES = {
 if not TYPE_CHECKING:  # type checkers would accept any name of a module with __getattr__
 
     def __getattr__(name: str) -> Any:
-        """Return a public name, and import its module."""
+        """Import the module of a public name and return the object."""
         if name not in _MODULES:
             raise AttributeError(f"module 'retain' has no attribute {name!r}")
         value = getattr(importlib.import_module(_MODULES[name]), name)

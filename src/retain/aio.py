@@ -118,7 +118,7 @@ class AsyncMemory(async_class(Memory)):
         return cls(await asyncio.get_running_loop().run_in_executor(None, call))
 
     def scope(self, **owner: Any) -> AsyncScope:
-        """Return the memory of a tenant, and in it of one user and one agent, or of all."""
+        """Return the memory of a tenant, or of one user or one agent in it."""
         return AsyncScope(self.sync.scope(**owner), self._threads)
 
     async def close(self) -> None:

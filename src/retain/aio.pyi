@@ -85,7 +85,7 @@ from retain.kinds.summaries import (
 )
 from retain.kinds.tool import AsyncTool
 from retain.kinds.turns import Turn
-from retain.memory import Done, Memory, Scope
+from retain.memory import Memory, Scope, WorkResult
 from retain.messages.content import Content
 from retain.messages.message import Message, NewMessage, Role
 from retain.models import Models
@@ -699,8 +699,10 @@ class AsyncScope:
         context: Context | None = None,
     ) -> Turn:
         """Save a turn in one write: messages, references to large outputs, model call, report."""
-    async def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
-        """Run several verbs as one write: all of what `work` does with its scope, or nothing."""
+    async def transaction(
+        self, work: Callable[[Scope], WorkResult], *, lock: str | None = None
+    ) -> WorkResult:
+        """Run several verbs as one write: everything that `work` does with its scope, or nothing."""
     def tools(
         self, names: Sequence[str] | None = None, *, session: str | None = None
     ) -> list[AsyncTool]: ...
@@ -733,7 +735,7 @@ class AsyncMemory:
         agent: str | None = None,
         source: Source = "user",
     ) -> AsyncScope:
-        """Return the memory of a tenant, and in it of one user and one agent, or of all."""
+        """Return the memory of a tenant, or of one user or one agent in it."""
     async def models(self) -> Sequence[str]:
         """Return the names of the models that the configured model service offers."""
     async def tenants(self) -> list[str]:
@@ -758,7 +760,7 @@ class AsyncMemory:
     async def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Add missing rows to the search index and remove stray ones; others may read and write."""
+        """Add missing rows to the search index and remove stray rows; others may read and write."""
     async def purge(
         self,
         *,

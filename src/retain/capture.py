@@ -3,9 +3,9 @@
     search = captured(me)(search)            # or as a decorator: @captured(me, session=session.id)
 
 Small results are returned unchanged. The wrapped function has the same name, documentation and
-signature, so that frameworks which read them see no difference. Its exceptions are raised as they
-are. If the result cannot be stored, the database error is raised with the result as `error.output`:
-the function did run, and running it again may do its work twice.
+signature, so that frameworks which read them see no difference. Its exceptions pass through
+unchanged. If the result cannot be stored, the database error is raised with the result as
+`error.output`: the function did run, and running it again may do its work twice.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MAX_SOURCE_CHARACTERS = 100
 def captured(
     scope: Scope | AsyncScope, *, session: str | None = None, name: str | None = None
 ) -> Callable[[Callable[Params, Any]], Callable[Params, Any]]:
-    """Return a decorator that replaces a result of over 500 tokens by a reference's line.
+    """Return a decorator that stores results over 500 tokens and returns a short placeholder.
 
     session: the session that the references belong to
-    name:    the name of the call in the line (default: the function with its arguments)
+    name:    the name of the call in the placeholder (default: the function with its arguments)
 
     Works for synchronous and asynchronous functions.
     """
@@ -94,13 +94,13 @@ async def _after(
     if not _is_large(output):
         return output
     stored = await asyncio.to_thread(keep, output, source, start)
-    return await _noted(stored, output) if inspect.iscoroutine(stored) else stored
+    return await _await_stored(stored, output) if inspect.iscoroutine(stored) else stored
 
 
 def _keep_result(
     scope: Scope | AsyncScope, session: str | None, result: Any, source: str, start: float
 ) -> Any:
-    """Return the result or the line that replaces it; with an `AsyncScope`, an awaitable of it."""
+    """Return the result or its placeholder; with an `AsyncScope`, an awaitable of the placeholder."""
     if not _is_large(result):
         return result
     metadata = {"duration_ms": round((time.perf_counter() - start) * 1000)}
@@ -112,15 +112,15 @@ def _keep_result(
         return _handle_failure(error, result)
 
 
-async def _noted(writing: Awaitable[Any], result: Any) -> Any:
+async def _await_stored(placeholder: Awaitable[Any], result: Any) -> Any:
     try:
-        return await writing
+        return await placeholder
     except RetainError as error:
         return _handle_failure(error, result)
 
 
 def _handle_failure(error: RetainError, result: Any) -> Any:
-    """Return a result that is not JSON; for any other failure, raise it with the result."""
+    """Return a result that cannot be stored as JSON; raise any other error with the result."""
     if (
         isinstance(error, Invalid)
         and not isinstance(error, TooLarge)
@@ -133,18 +133,17 @@ def _handle_failure(error: RetainError, result: Any) -> Any:
 
 
 def _is_large(result: Any) -> bool:
-    """Return whether a result may be over a threshold: non-empty text, bytes or JSON."""
+    """Return whether a result may be over the limit: non-empty text, bytes or JSON."""
     return isinstance(result, str | bytes | bytearray | Mapping | list | tuple) and len(result) > 0
 
 
 def _source(called: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     """Return the call as source code, with its plain arguments."""
-    shown = [_argument(value) for value in args] + [
-        f"{name}={_argument(value)}" for name, value in named.items()
-    ]
-    inside = ", ".join(shown)
-    room = max(0, _MAX_SOURCE_CHARACTERS - len(called))
-    return f"{called}({inside[:room]}…)" if len(inside) > room else f"{called}({inside})"
+    arguments = [_argument(value) for value in args]
+    arguments += [f"{name}={_argument(value)}" for name, value in named.items()]
+    text = ", ".join(arguments)
+    limit = max(0, _MAX_SOURCE_CHARACTERS - len(called))
+    return f"{called}({text[:limit]}…)" if len(text) > limit else f"{called}({text})"
 
 
 def _argument(value: Any) -> str:

@@ -40,7 +40,7 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 _RETRIED_STATUSES = (429, 503)
 _READ_ROUTES = frozenset(endpoint.route for endpoint in SCOPE_ENDPOINTS if endpoint.needs == "read")
 _CONTENT_TYPES = ("application/json", "application/octet-stream", "")
-_ERRORS_BY_STATUS = {  # for responses that name no error of ours, such as a proxy's
+_ERRORS_BY_STATUS = {  # for responses that name no error of retain, such as a proxy's
     401: errors.Unauthorized,
     403: errors.Forbidden,
     404: errors.NotFound,
@@ -102,7 +102,7 @@ class Client:
     def send(
         self, method: str, path: str, owner: Owner, query: Mapping[str, Any], body: Any = None
     ) -> Any:
-        """Send a request, retry it if that may help, and return the response."""
+        """Send a request, retry it after a temporary failure, and return the response."""
         import httpx2
 
         headers, names = _scope_names(owner)
@@ -127,7 +127,7 @@ class Client:
             raise _error_of_response(response)
         content_type = response.headers.get("content-type", "").partition(";")[0]
         if content_type not in _CONTENT_TYPES:
-            raise self._no_server(f"it answers with {content_type}, which retain does not")
+            raise self._no_server(f"it sent {content_type}, which a retain server never sends")
         return response
 
     def events(
@@ -189,8 +189,8 @@ class Client:
     ) -> Generator[tuple[str, dict[str, Any]]]:
         """Run one turn and yield its events as they happen; a stream that breaks off is resumed.
 
-        In a group, an agent that fails is an `error` event. If no agent answers, its error is raised
-        at the end.
+        In a group, an agent that fails sends an `error` event. If no agent answers, the first error
+        is raised at the end.
         """
         key = key or ids.uuid7()
         fields: dict[str, Any] = {
@@ -314,7 +314,7 @@ def _remote_verb(endpoint: Endpoint, method: Callable[..., Any]) -> Callable[...
             name: value for name, value in bound.items() if name != "self" and value is not None
         }
         if endpoint.verb == "set" and "value" in bound:
-            arguments["value"] = bound["value"]  # None is a value, too
+            arguments["value"] = bound["value"]  # None is a valid value
         return _call(self._client, self._owner, endpoint, method, arguments)
 
     verb.__doc__ = method.__doc__
@@ -359,7 +359,7 @@ class _RemoteScope(Scope):
         budget: int | None = None,
         others: Sequence[str] = (),
     ) -> Context:
-        """Return what a model is given for a new message."""
+        """Return the context for a new message."""
         fields = {
             "session": session,
             "message": as_json(message),
@@ -451,7 +451,7 @@ def _query_value(value: Any) -> Any:
     if isinstance(value, list):
         if len(value) == 2 and all(isinstance(part, int) for part in value):
             return f"{value[0]}-{value[1]}"
-        if any(canonical.listed(item) != [item] for item in value):
+        if any(canonical.split_list(item) != [item] for item in value):
             return json.dumps(value)
     return value
 
@@ -495,7 +495,7 @@ def retry_after_seconds(header: str | None) -> float:
 
 
 def _error_of_response(response: Any) -> RetainError:
-    """Return the error that a problem response stands for."""
+    """Return the error that an error response describes."""
     try:
         problem = response.json()
     except ValueError:

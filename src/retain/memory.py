@@ -52,14 +52,14 @@ from retain.storage.database import EVERY_TENANT, Finding, Transaction
 from retain.storage.transaction_database import TransactionBlobs, as_database
 from retain.storage.writer import Change, Writer
 
-if TYPE_CHECKING:  # the modules of what most programs never call are imported by the methods
+if TYPE_CHECKING:  # most programs never need these modules: the methods import them
     from retain.jobs.reindex import Reindexed
     from retain.jobs.retention import Purged
     from retain.jobs.runner import JobResults
     from retain.storage.copy import Copied, Progress
     from retain.storage.erase import AgentReceipt, Receipt
 
-Done = TypeVar("Done")
+WorkResult = TypeVar("WorkResult")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
 CHECKS = (*(check for kind in KINDS for check in kind.checks), *embedders.CHECKS, *audit_log.CHECKS)
 
@@ -147,17 +147,19 @@ class Scope:
             None if context is None else context.report,
         )
 
-    def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
-        """Run several verbs as one write: all of what `work` does with its scope, or nothing.
+    def transaction(
+        self, work: Callable[[Scope], WorkResult], *, lock: str | None = None
+    ) -> WorkResult:
+        """Run several verbs as one write: everything that `work` does with its scope, or nothing.
 
-        `work` reads its own writes, and an exception that leaves it rolls them back. With `lock`,
+        `work` reads its own writes, and an exception that it raises rolls them back. With `lock`,
         transactions with the same lock name run one after the other, so that a value that was read
-        is still current when it is written; without it, compare versions. `work` may run more than
+        is still current when it is written; without a lock, compare versions. `work` may run more than
         once, so it must have no other effects, must use only the scope that it is given, must not
         call a model, and cannot use references.
         """
 
-        def run(tx: Transaction) -> tuple[Done, list[str]]:
+        def run(tx: Transaction) -> tuple[WorkResult, list[str]]:
             if lock is not None:
                 tx.lock(lock)
             blobs = TransactionBlobs(self.services.blobs)
@@ -189,17 +191,15 @@ class Scope:
     ) -> list[Tool]:
         """Return the memory tools for a model, or only those named.
 
-        What they store as a reference belongs to `session`.
+        References that the tools store belong to `session`.
         """
         if isinstance(names, str):
             raise Invalid(
                 field="names", problem=f"must be a list of names, such as [{names[:50]!r}]"
             )
-        scope = (
-            self
-            if self.owner.source in ("tool", "import")
-            else Scope(self.services, replace(self.owner, source="agent"))
-        )
+        scope = self
+        if self.owner.source not in ("tool", "import"):
+            scope = Scope(self.services, replace(self.owner, source="agent"))
         tools_by_name = {
             tool.name: tool for kind in KINDS for tool in getattr(scope, kind.name).tools(session)
         }
@@ -215,7 +215,7 @@ class Scope:
 
 
 def _searchable(kinds: Sequence[str]) -> list[str]:
-    """Return the names of kinds without duplicates; raise Invalid for one that is not searched."""
+    """Return kind names without duplicates; raise Invalid for a kind that cannot be searched."""
     names = [kinds] if isinstance(kinds, str) else list(dict.fromkeys(kinds))
     unknown = [name for name in names if name not in SEARCHABLE_KINDS]
     if names and not unknown:
@@ -307,9 +307,9 @@ class Memory:
         agent: str | None = None,
         source: Source = "user",
     ) -> Scope:
-        """Return the memory of a tenant, and in it of one user and one agent, or of all.
+        """Return the memory of a tenant, or of one user or one agent in it.
 
-        `source` is who writes through this scope; it is stored with every record.
+        `source` says who writes through this scope; it is stored with every record.
         """
         tenant = canonical.key(self.settings.tenant if tenant is None else tenant, "tenant")
         if tenant == EVERY_TENANT:
@@ -376,16 +376,16 @@ class Memory:
         from retain.storage.copy import import_
 
         with files.reading(file) as opened:
-            done = import_(
+            copied = import_(
                 self.services.writer, TABLES, self.services.blobs, opened, progress=progress
             )
         catch_up(self.services, wait=True)
-        return done
+        return copied
 
     def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Add missing rows to the search index and remove stray ones; others may read and write."""
+        """Add missing rows to the search index and remove stray rows; others may read and write."""
         from retain.jobs.reindex import reindex
 
         return reindex(self.services, tenants, progress)
@@ -456,7 +456,7 @@ class Memory:
         self.services.blobs.backup(Path(target))
 
     def _existing(self, tenant: str, field: str) -> str:
-        """Return a tenant that exists; a typo must not create one or look like an empty one."""
+        """Return a tenant, or raise NotFound: a typo must not create a tenant."""
         if canonical.key(tenant, field) not in self.tenants():
             raise NotFound(what="tenant", id=tenant)
         return tenant

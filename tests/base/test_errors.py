@@ -98,7 +98,7 @@ def test_errors_can_be_pickled_and_copied(kind: type[RetainError]) -> None:
         pickle.loads(pickle.dumps(error)),
         copy.copy(error),
         copy.deepcopy(error),
-        error.again(),
+        error.copy(),
     ):
         assert type(twin) is kind
         assert twin is not error

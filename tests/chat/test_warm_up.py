@@ -18,8 +18,8 @@ def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture
     )
     with Memory.open(settings=settings) as memory, warming_up(memory) as thread:
         thread.join(120)
-    loaded = [record.getMessage().partition(" is loaded")[0] for record in caplog.records]
-    assert loaded == ["the embedder", "what gpt-5-mini needs"]
+    loaded = [record.getMessage().rpartition(" in ")[0] for record in caplog.records]
+    assert loaded == ["Warm-up loaded the embedder", "Warm-up loaded the libraries of gpt-5-mini"]
 
 
 def test_models_that_agents_choose_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,7 +34,9 @@ def test_models_that_agents_choose_are_loaded(caplog: pytest.LogCaptureFixture) 
         with warming_up(memory) as thread:
             thread.join(120)
     assert len(caplog.records) == 1
-    assert caplog.records[0].getMessage().startswith("what gpt-5-nano needs is loaded")
+    assert (
+        caplog.records[0].getMessage().startswith("Warm-up loaded the libraries of gpt-5-nano in ")
+    )
 
 
 def test_a_failed_load_is_logged_and_does_not_stop_the_server(
@@ -46,7 +48,7 @@ def test_a_failed_load_is_logged_and_does_not_stop_the_server(
     (record,) = caplog.records
     assert (
         record.getMessage()
-        == "what nobody:nothing needs could not be loaded before it is needed: SettingsError"
+        == "Warm-up could not load the libraries of nobody:nothing: SettingsError"
     )
 
 

@@ -53,6 +53,9 @@ def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["audit", "--limit", "2", "--json", *where]) == 0
     page = json.loads(capsys.readouterr().out)
     assert [record["number"] for record in page["data"]] == [3, 2]
+    assert main(["audit", "--limit", "1", *where]) == 0
+    head = capsys.readouterr().out.splitlines()[0].split()
+    assert head == ["number", "at", "who", "what", "subject", "secrets", "request_id"]
     assert main(["audit", "--limit", "2", "--after", page["next"], "--json", *where]) == 0
     assert [record["number"] for record in json.loads(capsys.readouterr().out)["data"]] == [1]
     for filters in (

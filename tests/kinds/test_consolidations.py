@@ -306,7 +306,7 @@ def test_an_invalid_answer_does_not_discard_valid_ones(opened: Open, now: Now) -
         me.consolidations.propose()
     assert str(error.value) == (
         "The model 'scripted' answered 1 of 2 questions, and those results are kept. The first error: answer: is "
-        """not valid JSON (Expecting value at line 1, column 1); text has quotes of its own: '"like this"'."""
+        """not valid JSON (Expecting value at line 1, column 1); a JSON string needs double quotes: '"like this"'."""
     )
     assert [
         consolidation.content for consolidation in me.consolidations.list(status="proposed")

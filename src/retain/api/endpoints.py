@@ -12,7 +12,7 @@ from functools import cached_property
 from retain.auth.principal import Permission
 
 FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse", "entries_queue"})
-"""Endpoints for people only. MCP, which agents use, has no such tools and hides pending entries."""
+"""Endpoints for people only. Agents use MCP, which has no such tools and hides pending entries."""
 _REMOVING_VERBS = ("remove", "remove_many", "pop", "clear", "delete_section")
 _READING_VERBS = ("search", "context")
 _CREATING_VERBS = ("add", "append", "extend", "capture", "add_many", "save_turn")
@@ -502,7 +502,7 @@ KIND_HELP = {
 }
 """One sentence about each kind, for the command line and the OpenAPI document.
 
-It stands here so that `retain --help` does not import the kinds."""
+It is here so that `retain --help` does not import the kinds."""
 
 PARAMETER_HELP = {
     ".key": "Idempotency key. A retry with the same key adds nothing.",
@@ -525,7 +525,7 @@ PARAMETER_HELP = {
     "color": "Colour in which the agent is shown, such as #1f6feb.",
     "consolidations.status": "Only consolidations with this status.",
     "content": "The text, or `-` to read it from standard input.",
-    "context": "The report of the context that the model was given.",
+    "context": "The report of the context that the model received.",
     "cost": "Cost of the call, in your currency.",
     "created_at": "When the message was written, with a time zone. For imported history.",
     "days": "Only entries older than this many days.",
@@ -615,7 +615,7 @@ PARAMETER_HELP = {
     "under": "Only places that begin with these names; `*` matches any name.",
     "until": "End of the period (exclusive), with a time zone.",
     "usage": "The model call: its model, tokens, cost and latency.",
-    "value": "The value as JSON; text needs quotes.",
+    "value": "The value as JSON; a string needs double quotes.",
     "version": "Number of the version.",
     "wait": "Wait up to this many seconds for a change.",
     "where": 'Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}.',

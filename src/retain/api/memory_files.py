@@ -1,9 +1,9 @@
 """Text files in folders, stored as a scope's items.
 
 Anthropic's memory tool and its memory stores both use them. A file is an item whose place is its
-folder and whose key is its name. A folder is an item, too, so that it stays when its last file is
-removed. A file of a memory store has an id that moving does not change, and each change of the
-file adds a version.
+folder and whose key is its name. A folder is also an item, so that it still exists after its last
+file is removed. A file of a memory store has an id that stays the same when the file is moved, and
+each change of the file adds a version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retain.kinds.items import PlacedItem as Item
 from retain.memory import Scope
 
 Path = tuple[str, ...]
-Done = TypeVar("Done")
+WorkResult = TypeVar("WorkResult")
 
 TOOL: Path = ("memory_tool",)
 """The place of files that belong to no memory store."""
@@ -29,7 +29,7 @@ STORES: Path = ("memory_stores",)
 STORE = "memstore_"
 """The prefix of every store id."""
 MAX_LEVELS = 64
-"""Names in one path."""
+"""Maximum number of names in one path."""
 _FOLDER = {"folder": True}
 _COUNTERS: Path = ("memory_stores counters",)
 _PAGE_SIZE = 500
@@ -60,13 +60,13 @@ class Files:
         self.scope = scope
         self.root = root
 
-    def change(self, work: Callable[[Files], Done]) -> Done:
+    def change(self, work: Callable[[Files], WorkResult]) -> WorkResult:
         """Run `work` in one transaction, under a lock on these files."""
         name = f"files {self.scope.owner.user or ''} {self.root[0]}"
         return self.scope.transaction(lambda inner: work(self._with(inner)), lock=name)
 
     def check(self) -> None:
-        """Raise an error if there is no place for files."""
+        """Raise an error if the store of the files does not exist; without a store, do nothing."""
 
     def find(self, path: Path) -> Item | None:
         """Return the file or folder at a path; None if it does not exist or the name is invalid."""
@@ -82,7 +82,10 @@ class Files:
         return _all(self.scope, self.root + path)
 
     def make_folders(self, path: Path) -> Item | None:
-        """Create a folder and its missing parents; return the file that is in the way, if any."""
+        """Create a folder and its missing parents.
+
+        Returns the file that has the name of one of these folders, if any.
+        """
         addresses = [(self.root + path[:depth], path[depth]) for depth in range(len(path))]
         items = self.scope.items.read(addresses) if addresses else []
         for (place, key), item in zip(addresses, items, strict=True):
@@ -157,7 +160,7 @@ class StoreFiles(Files):
         super().remove(item)
         if is_file(item):
             self.scope.items.remove(self.ids, item.value["id"])
-            self._note(item.value["id"], path_of(item), None, "deleted")
+            self._add_version(item.value["id"], path_of(item), None, "deleted")
 
     def _with(self, scope: Scope) -> StoreFiles:
         return StoreFiles(scope, self.store, self.by)
@@ -169,17 +172,16 @@ class StoreFiles(Files):
                 problem="the store is archived: its files can only be read and deleted",
             )
         id = f"mem_{uuid7().replace('-', '')}" if before is None else before.value["id"]
-        version = self._note(id, path, text, "created" if before is None else "modified")
+        operation = "created" if before is None else "modified"
+        version = self._add_version(id, path, text, operation)
         if before is None or path_of(before) != path:
             self.scope.items.put(self.ids, id, {"path": list(path)}, fields=[])
-        created = (
-            {}
-            if before is None
-            else {"created": before.value.get("created") or before.created_at.isoformat()}
-        )
-        return {"text": text, "id": id, "version": version, **created}
+        value = {"text": text, "id": id, "version": version}
+        if before is not None:
+            value["created"] = before.value.get("created") or before.created_at.isoformat()
+        return value
 
-    def _note(self, id: str, path: Path, text: str | None, operation: str) -> str:
+    def _add_version(self, id: str, path: Path, text: str | None, operation: str) -> str:
         """Add a version and return its id. Ordered by id, the newest version comes first."""
         version, at = numbered(self.scope, "memver", self.store)
         value = {
@@ -197,11 +199,11 @@ class StoreFiles(Files):
 def numbered(scope: Scope, kind: str, counter: str) -> tuple[str, int]:
     """Return a new id and the time of its creation in microseconds.
 
-    The id sorts before all ids that the same counter gave out earlier.
+    The id sorts before all earlier ids of the same counter.
     """
-    counted = scope.items.put(_COUNTERS, counter, {}, fields=[])
-    id = f"{kind}_{(1 << 48) - counted.version:012x}{secrets.token_hex(6)}"
-    return id, clock.from_datetime(counted.updated_at, "updated_at")
+    item = scope.items.put(_COUNTERS, counter, {}, fields=[])
+    id = f"{kind}_{(1 << 48) - item.version:012x}{secrets.token_hex(6)}"
+    return id, clock.from_datetime(item.updated_at, "updated_at")
 
 
 def _all(scope: Scope, place: Path) -> Iterator[Item]:

@@ -25,11 +25,11 @@ Record = TypeVar("Record")
 Namespace = tuple[str, ...]
 _PAGE_SIZE = 500
 _CACHED_NAMESPACES = 1024
-# Characters that our names must not contain, and percent escapes that would be decoded on reading.
-_REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\U0010ffff]|%(?=[0-9A-F]{2})")
-_ORDINARY = re.compile(r"[\w-]+")
-_WHOLLY = re.compile(r"\s+|\.\.?")
-_QUOTED = re.compile("(?:%[0-9A-F]{2})+")
+# Characters that names in retain must not contain, and percent escapes, which reading would decode.
+_INVALID_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\U0010ffff]|%(?=[0-9A-F]{2})")
+_VALID_NAME = re.compile(r"[\w-]+")
+_INVALID_NAME = re.compile(r"\s+|\.\.?")
+_ESCAPES = re.compile("(?:%[0-9A-F]{2})+")
 
 
 def place(namespace: Iterable[str]) -> Namespace:
@@ -49,17 +49,17 @@ def namespace(place: Namespace) -> Namespace:
 
 
 def stored(name: str) -> str:
-    """Convert a label or key to one of our names; invalid characters are percent-encoded."""
-    if _ORDINARY.fullmatch(name):
+    """Convert a label or key to a name that can be stored; percent-encode invalid characters."""
+    if _VALID_NAME.fullmatch(name):
         return name
-    if _WHOLLY.fullmatch(name):
+    if _INVALID_NAME.fullmatch(name):
         return "".join([f"%{byte:02X}" for byte in name.encode()])
-    return _REFUSED.sub(lambda match: quote(match.group(), safe=""), name)
+    return _INVALID_CHARACTER.sub(lambda match: quote(match.group(), safe=""), name)
 
 
 def readable_name(name: str) -> str:
-    """Convert one of our names back to the label or key."""
-    return _QUOTED.sub(lambda match: unquote(match.group()), name) if "%" in name else name
+    """Convert a stored name back to the label or key."""
+    return _ESCAPES.sub(lambda match: unquote(match.group()), name) if "%" in name else name
 
 
 def checked(labels: Sequence[str], field: str, *, new: bool = False) -> Namespace:
@@ -87,7 +87,10 @@ def change(
     minutes: float | None,
     fields: Sequence[str] | None,
 ) -> Put | Drop:
-    """Return the write of a value, or its removal if it is None; reject other adapters' places."""
+    """Return the change that writes a value, or removes it if the value is None.
+
+    Raises Invalid for a namespace that another adapter uses.
+    """
     where = tuple(where)
     if where and reserved(where[0]):
         raise Invalid(
@@ -103,7 +106,7 @@ def change(
 
 
 def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
-    """Write any number of changes, all of them or none."""
+    """Write any number of changes: all of them or none."""
     batch_size = limits.MAX_BATCH
     if len(changes) <= batch_size:
         scope.items.apply(changes)
@@ -143,13 +146,13 @@ def search(
 
     The hits of the query come first, best first; then all other items, newest first.
     """
-    here = place(under)
+    root = place(under)
     until = offset + limit
     size = max(1, min(until, limits.MAX_PAGE))
-    ranked = scope.items.search(query, here, where=where, limit=size) if query and limit else []
+    ranked = scope.items.search(query, root, where=where, limit=size) if query and limit else []
     ranked_keys = {(item.place, item.key) for item, _ in ranked}
-    all_items = _each(
-        lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after)
+    all_items = _all_records(
+        lambda after: scope.items.list(root, where=where, newest=True, limit=size, after=after)
     )
     unranked = ((item, None) for item in all_items if (item.place, item.key) not in ranked_keys)
     page: list[tuple[PlacedItem, float | None]] = list(
@@ -174,22 +177,30 @@ def namespaces(
 
     A namespace must match all prefixes and all suffixes; it is cut off at `depth`.
     """
-    begins, ends = ([place(path) for path in paths if path] for paths in (prefixes, suffixes))
-    several = len(begins) > 1 or len(ends) > 1
-    under, ending = (paths[0] if paths else () for paths in (begins, ends))
-    cut = None if several else depth
-    matches = _each(
+    beginnings = [place(path) for path in prefixes if path]
+    endings = [place(path) for path in suffixes if path]
+    under = beginnings[0] if beginnings else ()
+    ending = endings[0] if endings else ()
+    # `places` takes one beginning and one ending; further ones are applied to the whole places.
+    has_more = len(beginnings) > 1 or len(endings) > 1
+    places = _all_records(
         lambda after: scope.items.places(
-            under, ending=ending, depth=cut, limit=_PAGE_SIZE, after=after
+            under,
+            ending=ending,
+            depth=None if has_more else depth,
+            limit=_PAGE_SIZE,
+            after=after,
         )
     )
-    if several:
-        fitting = (names for names in matches if all(_like(names, path) for path in begins))
-        fitting = (
-            names for names in fitting if all(_like(names[::-1], path[::-1]) for path in ends)
+    if has_more:
+        matches = (
+            names
+            for names in places
+            if all(_starts_with(names, path) for path in beginnings)
+            and all(_starts_with(names[::-1], path[::-1]) for path in endings)
         )
-        matches = iter(dict.fromkeys(names[:depth] for names in fitting))
-    return [namespace(names) for names in islice(matches, offset, offset + limit)]
+        places = iter(dict.fromkeys(names[:depth] for names in matches))
+    return [namespace(names) for names in islice(places, offset, offset + limit)]
 
 
 def record(item: PlacedItem) -> dict[str, Any]:
@@ -203,7 +214,7 @@ def record(item: PlacedItem) -> dict[str, Any]:
     }
 
 
-def _each(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
+def _all_records(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
     """Yield the records of all pages."""
     page = fetch(None)
     yield from page
@@ -212,7 +223,8 @@ def _each(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
         yield from page
 
 
-def _like(names: Namespace, pattern: Namespace) -> bool:
+def _starts_with(names: Namespace, pattern: Namespace) -> bool:
+    """Return whether a place starts with a pattern, in which `*` stands for any name."""
     return len(names) >= len(pattern) and all(
         label in ("*", name) for name, label in zip(names, pattern, strict=False)
     )

@@ -1,6 +1,6 @@
-"""Failures as `application/problem+json` (RFC 9457).
+"""Error responses as `application/problem+json` (RFC 9457).
 
-A problem says what is wrong, in which field, and what to do, and has the request's id.
+A problem says what is wrong, in which field, and what to do. It contains the id of the request.
 """
 
 from __future__ import annotations
@@ -95,23 +95,16 @@ def of(error: Exception, request: Request) -> Response:
     if isinstance(error, RetainError):
         return of_error(error, request_id(request))
     if isinstance(error, HTTPException):
-        detail = (
-            _DETAILS.get(error.status_code, "")
-            if error.detail in ("Not Found", "Method Not Allowed")
-            else ""
-        )
-        return answer(
-            error.status_code,
-            detail or str(error.detail),
-            request_id(request),
-            headers=error.headers,
-        )
+        detail = str(error.detail)
+        if detail in ("Not Found", "Method Not Allowed"):  # the texts of Starlette
+            detail = _DETAILS.get(error.status_code, detail)
+        return answer(error.status_code, detail, request_id(request), headers=error.headers)
     assert isinstance(error, ValidationError)
     return _of_validation_error(error, request_id(request))
 
 
 def unexpected(request: Request) -> Response:
-    """Return the response for an error that nobody expected: a defect."""
+    """Return the response for an unexpected error, which is a defect of the server."""
     detail = "Internal server error. The log has the details under the request id."
     return answer(500, detail, request_id(request), type="unexpected")
 
@@ -143,7 +136,7 @@ def error_text(error: RetainError, request_id: str | None = None) -> str:
 
 
 def reason(error: StorageError) -> str | None:
-    """Return the database's own reason for a failure, unless it may quote stored data."""
+    """Return the reason that the database gave for a failure, unless it may quote stored data."""
     text = str(error.details.get("problem", "")).partition("\n")[0]
     return text if text and isinstance(error, _PLAIN) else None
 
@@ -151,13 +144,13 @@ def reason(error: StorageError) -> str | None:
 def _of_validation_error(invalid: ValidationError, request_id: str) -> Response:
     messages: dict[str, str] = {}
     for error in invalid.errors():
-        place = [
+        path = [
             str(part)
             for part in error["loc"]
             if not str(part).startswith(("function-", "list[", "dict["))
         ]
-        # The caller may have sent an API key in the place of a field name.
-        field = masking.mask(".".join(place)) or str((*error["loc"], "body")[0])
+        # The caller may have sent an API key as a field name.
+        field = masking.mask(".".join(path)) or str((*error["loc"], "body")[0])
         messages.setdefault(field, _message(error))
     detail = "; ".join(
         f"{name}: {message}" for name, message in list(messages.items())[:_MAX_LISTED_FIELDS]
@@ -167,9 +160,9 @@ def _of_validation_error(invalid: ValidationError, request_id: str) -> Response:
 
 def _message(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
-        return "is not known here; check its name"
+        return "is not a known field; check its name"
     if error["type"] == "missing":
-        return "is needed"
+        return "is required"
     text = str(error["msg"])
     return text[:1].lower() + text[1:]
 

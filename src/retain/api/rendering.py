@@ -18,7 +18,7 @@ STORED_FIELDS = {"raw", "created_micros"}
 def as_json(value: Any) -> Any:
     """Return a record, a page or a list of records as JSON values.
 
-    Contents and values appear as the JSON that they are, not as text inside of JSON.
+    Contents and values become nested JSON values, not strings that contain JSON.
     """
     if isinstance(value, Page):
         return {"data": as_json(value.items), "next": value.next}

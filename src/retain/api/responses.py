@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def rendered(result: Any, status: int = 200) -> StoredResponse:
-    """Render a result, in the form in which an idempotent response is stored."""
+    """Render a result as a response that can be stored under an idempotency key."""
     if result is None and status == 204:
         return StoredResponse(204, "")
     version = getattr(result, "version", None)
@@ -31,12 +31,12 @@ def written(result: Any) -> str:
     """Render a result as JSON text."""
     try:
         return _encode(_with_raw_content(result)).decode()
-    except (OverflowError, UnicodeEncodeError):  # integers over 64 bits, half surrogate pairs
+    except (OverflowError, UnicodeEncodeError):  # integers over 64 bits, lone surrogates
         return json.dumps(as_json(result), ensure_ascii=False, separators=(",", ":"))
 
 
 def _with_raw_content(result: Any) -> Any:
-    """Return a result for the encoder, with the stored JSON text of messages as it is.
+    """Return a result for the encoder, with the stored JSON text of messages unchanged.
 
     Long lists of messages are the most frequent response; parsing and rendering their content
     again would take most of the time.
@@ -98,7 +98,7 @@ class Written(Response):
 
 
 def response(stored: StoredResponse, known_etags: str | None = None) -> Response:
-    """Return the HTTP response: 304 if the caller already has this version, by its ETag."""
+    """Return the HTTP response: 304 if the caller's ETags include this version."""
     headers: list[tuple[bytes, bytes]] = []
     if stored.version is not None:
         etag = f'"{stored.version}"'
@@ -115,7 +115,7 @@ def response(stored: StoredResponse, known_etags: str | None = None) -> Response
 
 
 def encoded(body: str) -> bytes:
-    """Encode JSON text as UTF-8; half surrogate pairs are escaped as they came in."""
+    """Encode JSON text as UTF-8; lone surrogates are escaped."""
     try:
         return body.encode()
     except UnicodeEncodeError:

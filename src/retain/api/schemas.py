@@ -1,8 +1,8 @@
 """Pydantic models of requests and responses, built from the signatures of the verbs.
 
 A record has the same fields on the wire as in the library, except that JSON text appears as JSON.
-The models check types only. The library checks the values, so that every interface rejects the
-same ones.
+The models check types only. The library checks the values, so that all interfaces reject the same
+values.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DEFERRED = ConfigDict(defer_build=True)
 """For a response, of which only the schema is needed. The validator of a model is built when it is
 first used: building all of them takes a tenth of the server's start."""
 STRICT = ConfigDict(extra="forbid", strict=True, defer_build=True)
-"""For a body: JSON distinguishes numbers from text."""
+"""For a body, because JSON distinguishes numbers from text."""
 LENIENT = ConfigDict(extra="forbid", defer_build=True)
 """For a query, where every value is text."""
 
@@ -60,7 +60,7 @@ _TOKEN_COUNTS = ("tokens_in", "tokens_out")
 
 
 def _text(value: Any) -> str:
-    """Accept any text, even with lone surrogates; the library decides what becomes of those."""
+    """Accept any text, even with lone surrogates; the library replaces or rejects those."""
     if not isinstance(value, str):
         raise PydanticCustomError("string_type", "must be text")
     return value
@@ -86,10 +86,12 @@ def _whole_counts(value: Any) -> Any:
 
 def _split(value: Any) -> Any:
     """Split a list in a query: a repeated parameter, or one with commas or JSON."""
-    words = [value] if isinstance(value, str) else value
-    return (
-        [part for text in words for part in canonical.listed(text)] if words is not None else None
-    )
+    if value is None:
+        return None
+    parts: list[str] = []
+    for text in [value] if isinstance(value, str) else value:
+        parts += canonical.split_list(text)
+    return parts
 
 
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
@@ -109,7 +111,7 @@ _CONTENTS = [
 _COUNT = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**53}, {"type": "null"}]}
 _MESSAGE_SCHEMA = {
     "type": "object",
-    "description": "A message; what a provider has beside role and content becomes part of the content.",
+    "description": "A message. Other fields of the provider's format become part of the content.",
     "required": ["role"],
     "anyOf": [
         {"required": ["content"]},
@@ -219,17 +221,16 @@ def build_request_model(
             continue
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         default = list(default) if isinstance(default, tuple) else default
-        shown: dict[str, Any] = {
+        options: dict[str, Any] = {
             "description": parameter_help(endpoint.kind, parameter.name),
             "json_schema_extra": parameter_limits(endpoint.name, endpoint.kind, parameter.name),
         }
         if default is ...:
-            shown["examples"] = [
-                EXAMPLES.get(f"{endpoint.kind}.{parameter.name}", EXAMPLES.get(parameter.name))
-            ]
+            example = EXAMPLES.get(parameter.name)
+            options["examples"] = [EXAMPLES.get(f"{endpoint.kind}.{parameter.name}", example)]
         model_fields[parameter.name] = (
             wire(hints[parameter.name], in_query=in_query),
-            Field(default, **shown),
+            Field(default, **options),
         )
     if in_query:
         model_fields |= owner_fields()
@@ -240,7 +241,7 @@ def build_request_model(
 
 
 def owner_fields() -> dict[str, Any]:
-    """Return the parameters `user` and `agent`, which replace the headers of that purpose."""
+    """Return the parameters `user` and `agent`, which can be sent instead of the headers."""
     return {
         "user": (
             str | None,
@@ -267,9 +268,9 @@ OwnerParameters = create_model("OwnerParameters", __config__=LENIENT, **owner_fi
 def messages(items: Sequence[Any]) -> list[Any]:
     """Return the messages of a body with their times parsed."""
     parsed = []
-    for place, message in enumerate(map(_whole_counts, items)):
+    for index, message in enumerate(map(_whole_counts, items)):
         if isinstance(message, dict) and message.get("created_at") is not None:
-            where = f"messages[{place}].created_at"
+            where = f"messages[{index}].created_at"
             if not isinstance(message["created_at"], str):
                 raise Invalid(field=where, problem="must be a time like 2026-01-31T12:00:00Z")
             message = {**message, "created_at": parse_time(message["created_at"], where)}  # noqa: PLW2901

@@ -35,7 +35,7 @@ class Status:
     work: dict[str, int]  # number of due items, by job
     started_at: datetime | None = None  # of the server
     worked_at: datetime | None = None  # when this process last ran jobs
-    problems: list[str] = field(default_factory=list)  # of background jobs, and why
+    problems: list[str] = field(default_factory=list)  # of background jobs
 
 
 def status(memory: Memory, tenant: str | None = None) -> Status:
@@ -58,7 +58,7 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
 
 
 def job_problems(memory: Memory, tenants: Sequence[str]) -> list[str]:
-    """Return the problems of background jobs that need a person, at most `MAX_PROBLEMS`."""
+    """Return the problems of background jobs that a person must solve, at most `MAX_PROBLEMS`."""
     problems: list[str] = []
     for tenant in tenants:
         problems += summarize.problems(memory.services, tenant)
@@ -68,7 +68,7 @@ def job_problems(memory: Memory, tenants: Sequence[str]) -> list[str]:
 
 
 def database_address(memory: Memory) -> str:
-    """Return the address of the database, with the whole path of a file."""
+    """Return the address of the database, with the absolute path of a file."""
     name = memory.database.name
     if not name.startswith(FILE_PREFIX):
         return name

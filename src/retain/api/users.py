@@ -106,7 +106,7 @@ def list_users(
     limit: int = 100,
     after: str | None = None,
 ) -> Page[StoredUser]:
-    """Return the users that have data, the last active one first.
+    """Return the users that have data, the most recently active first.
 
     search: only users whose name contains this text, in upper or lower case
     """
@@ -118,19 +118,19 @@ def list_users(
 
     def work(tx: Transaction) -> list[StoredUser]:
         users: list[StoredUser] = []
-        place = {"at": at, "person": person}
+        position = {"at": at, "person": person}
         while True:
-            rows = tx.all(_USERS, **place, pattern=f"%{escaped}%", size=batch)
+            rows = tx.all(_USERS, **position, pattern=f"%{escaped}%", size=batch)
             users += [_user(row) for row in rows if folded in str(row[0]).casefold()]
             if len(rows) < batch or len(users) > size:
                 return users[: size + 1]
-            place = {"at": rows[-1][-1], "person": rows[-1][0]}
+            position = {"at": rows[-1][-1], "person": rows[-1][0]}
 
-    return make_page(database.read(tenant, work), size, _place)
+    return make_page(database.read(tenant, work), size, _cursor)
 
 
 def first_user(database: Database, tenant: str, default: str) -> str:
-    """Return the user to show first: the default one, unless only others have data."""
+    """Return the user to show first: the default user, unless only other users have data."""
 
     def work(tx: Transaction) -> str:
         if tx.one(_HAS_DATA, user=default, area=area_of(default)):
@@ -159,5 +159,5 @@ def _user(row: Row) -> StoredUser:
     )
 
 
-def _place(user: StoredUser) -> list[int | str]:
+def _cursor(user: StoredUser) -> list[int | str]:
     return [clock.from_datetime(user.last_active_at, "after"), user.user]

@@ -30,7 +30,7 @@ _COUNT: Schema = {"minimum": 0, "maximum": 2**53}
 _AMOUNT: Schema = {"minimum": 0, "maximum": 1e15}
 _HITS: Schema = {"minimum": 1, "maximum": 200}
 TIME: Schema = {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
-"""From the year 1970 on."""
+"""A time since the year 1970."""
 _TIME_ITEM: Schema = {"type": "string", "format": "date-time", **TIME}
 _NEW_PLACE: Schema = {"minItems": 1, "maxItems": 64, "items": _KEY_ITEM}
 _IMPORTED_ENTRY: Schema = {

@@ -1,9 +1,9 @@
 """API keys: permissions in one tenant, optionally bound to one user or one agent.
 
-A key is `rtn_TENANT_ID_SECRET`: the tenant in base 32, so that its row is read in that tenant alone
-and row-level security applies here too; the id of the row; 256 random bits. The table has the
-SHA-256 of the key. That many random bits need no slow hash, and the table's rows do not give
-access.
+A key is `rtn_TENANT_ID_SECRET`: the tenant in base 32, the id of the row, and 256 random bits. As
+the key names its tenant, its row is read under the row-level security of that tenant. The table
+stores the SHA-256 of the key: 256 random bits need no slow hash, and nobody can sign in with the
+rows of the table.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from retain.storage.writer import Change, Writer
 
 PREFIX = "rtn_"
 MAX_NAME_BYTES = 200
-"""The audit log has name and id together, without cutting either."""
+"""Short enough that the audit log stores name and id in full."""
 INVALID_CREDENTIAL = "the key is unknown, expired or revoked"
-"""The error text of every invalid credential, whatever the reason."""
+"""The error text of every invalid credential, for any reason."""
 PERMISSION_ORDER: tuple[Permission, ...] = ("read", "write", "delete", "admin")
 COLUMNS = "id, name, permissions, user_id, agent, created_at, expires_at, last_used_at, revoked_at"
 _KEY_FORMAT = re.compile(r"rtn_([a-z2-7]{2,820})_([a-z2-7]{16})_[a-z2-7]{52}")
@@ -121,7 +121,7 @@ class Keys:
         return _key(self._writer.write(change, work)), text
 
     def list(self, tenant: str, *, limit: int = 100, after: str | None = None) -> Page[Key]:
-        """Return the keys of a tenant, oldest first, with expired and revoked ones."""
+        """Return the keys of a tenant, oldest first, including expired and revoked keys."""
         size = canonical.check_integer(limit, "limit", 1, 1000)
         start, last = decode_cursor(after, [int, str]) if after else (0, "")
         rows = self._database.read(
@@ -160,7 +160,7 @@ class Keys:
         return _key(self._writer.write(change, work, idempotent=True))
 
     def authenticate(self, text: str) -> Authentication:
-        """Return the principal of a key. Every invalid key costs the same and fails alike."""
+        """Return the principal of a key. All invalid keys take the same time and raise one error."""
         match = _KEY_FORMAT.fullmatch(text)
         if match is None:
             raise Unauthorized(problem=INVALID_CREDENTIAL)
@@ -199,7 +199,7 @@ class Keys:
 
 
 def parse_permissions(permissions: Iterable[str]) -> list[Permission]:
-    """Return permissions in their order, each once. Raise Invalid for none or an unknown one."""
+    """Return sorted, distinct permissions. Raise Invalid if there are none or one is unknown."""
     names = [permissions] if isinstance(permissions, str) else list(permissions)
     unknown = [name for name in names if name not in PERMISSIONS]
     if unknown or not names:
@@ -252,7 +252,7 @@ def base32(data: bytes) -> str:
 
 
 def decode_tenant(encoded: str) -> str:
-    """Return the tenant that a credential names; that proves nothing by itself."""
+    """Return the tenant that a credential names; the credential is not checked."""
     try:
         return canonical.key(
             base64.b32decode(encoded.upper() + "=" * (-len(encoded) % 8)).decode(), "tenant"

@@ -1,10 +1,10 @@
 """The audit log: who changed what and when, with hashes of the row before and after, no content.
 
-Rows are numbered without gaps per tenant. Each has the hash of itself and of the row before, so
+Rows are numbered without gaps per tenant. Each row has a hash of itself and of the previous row, so
 `retain verify` finds a row that was changed or removed from the middle. Erasing a user replaces the
-subjects of their rows by hashes, which the chain allows. Rows removed from the end
-cannot be noticed from within: store the last number and its chain elsewhere from time to time. The
-database itself rejects changes of existing rows.
+subjects of their rows by hashes, which the chain allows. `verify` cannot detect rows that were
+removed from the end: store the last number and its chain elsewhere from time to time. The database
+itself rejects changes of existing rows.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class AuditRecord:
     who: str
     what: str
     subject: str
-    """What changed; `sha256:…` of it once its owner was erased."""
+    """The record that changed; its `sha256:…` once its owner was erased."""
     before: str | None
     """SHA-256 of the changed row before the change, if it was one row."""
     after: str | None
     secrets: int
-    """Secrets found in what was written."""
+    """The number of secrets found in the written content."""
     request_id: str
     chain: str
 
@@ -58,7 +58,10 @@ def add(
     request_id: str = "",
     owner: str | None = None,
 ) -> None:
-    """Add a row about something of `owner`. Call it last in a transaction: it blocks other audited writers of the tenant."""
+    """Add a row about data of `owner`.
+
+    Call it last in a transaction: it blocks other audited writers of the tenant.
+    """
     tx.lock_rows("select 1 from tenants where tenant = :tenant")
     last = tx.one(
         "select number, chain from audit where tenant = :tenant order by number desc limit 1"
@@ -69,7 +72,7 @@ def add(
         "at": tx.now,
         "who": who[:MAX_WHO_LENGTH],
         "what": what,
-        # Masked whatever the settings say: audit rows stay for good.
+        # Masked under all settings: audit rows are never deleted.
         "subject": masking.mask(subject[:MAX_SUBJECT_LENGTH]),
         "before": before,
         "after": after,
@@ -123,7 +126,7 @@ def list_records(
 
 
 def find_tampering(tx: Transaction) -> Sequence[str]:
-    """Return the first row that is missing or changed, in words; nothing if the log is whole."""
+    """Describe the first row that is missing or changed; return nothing if the log is intact."""
     chain = ""
     rows = tx.each(f"select {COLUMNS} from audit where tenant = :tenant order by number")
     for number, row in enumerate(rows, 1):

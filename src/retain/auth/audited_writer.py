@@ -34,8 +34,8 @@ FREQUENT_ACTIONS = frozenset(
 """Actions that only add, many times a minute. Only the setting `audit: all` audits them."""
 
 MULTI_TRANSACTION_ACTIONS = frozenset({"summaries_fold", "consolidations_propose"})
-"""Actions whose response is not known in their first transaction. Repeated, they do what is left
-to do."""
+"""Actions whose response is not known in their first transaction. A repeated request continues
+where the first one stopped."""
 
 MODEL_MARGIN_SECONDS = 30
 
@@ -91,7 +91,7 @@ def respond_once(
 
 
 def _with_writer(services: Services, writer: AuditedWriter) -> Services:
-    """Return services with a writer. Model calls do not use it: they are not the caller's."""
+    """Return services with a writer. Records of model calls are not audited as the caller's."""
     return replace(
         services, writer=writer, record=lambda _, *call: services.record(services, *call)
     )
@@ -128,7 +128,7 @@ class AuditedWriter(Writer):
         frees_space: bool = False,
         long: bool = False,
     ) -> T:
-        """Run `work` and add to its transaction what is stored about the action."""
+        """Run `work`, and add the audit row and the response to its transaction."""
         if change.tenant in self._written_tenants:
             renewing = self._renewing(work)
             return self._writer.write(
@@ -234,7 +234,7 @@ class AuditedWriter(Writer):
 
 
 def _row_owner(tx: Transaction, table: Table | None, row: object) -> str | None:
-    """Return the user of a row, for a caller whose scope is not of that user."""
+    """Return the user of a row, for a caller whose scope is not limited to that user."""
     if table is None or not isinstance(row, Mapping):
         return None
     area = str(row.get("area", ""))
@@ -257,7 +257,7 @@ def _changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
 
 
 def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
-    """Return the kind and the names of the changed rows, in as many texts as they need."""
+    """Return the kind and the names of the changed rows, split into texts that fit a column."""
     names = [change.subject] if change.subject else [_row_name(change.table, row) for row in rows]
     subjects = [change.kind]
     for name in names:

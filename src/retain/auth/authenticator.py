@@ -2,7 +2,7 @@
 
 A credential is an API key, a token of the configured issuer, or the token in the cookie of a
 browser that signed in. A valid credential is cached for CACHE_SECONDS, so most requests cost one
-hash. A key revoked in this process is rejected at once, one revoked elsewhere within that time. If
+hash. A key revoked in this process is rejected at once, a key revoked elsewhere within that time. If
 the database cannot be reached, the error is a 503, never a 401.
 """
 
@@ -91,7 +91,7 @@ class Authenticator:
             changes = self._changes
             keys_exist = await to_thread.run_sync(self.keys.exist)
             self._requires_key = self._requires_key or keys_exist
-            # Otherwise the first key may have been created during the check.
+            # If this changed, the first key may have been created during the check.
             if changes == self._changes:
                 self._keyless_until = now + KEYLESS_SECONDS
         if self._requires_key:
@@ -130,7 +130,7 @@ class Authenticator:
             expires=time.monotonic() + min(CACHE_SECONDS, authentication.seconds),
             use_recorded=previous.use_recorded if previous else _NEVER,
         )
-        if changes == self._changes:  # else it may have been revoked during the check
+        if changes == self._changes:  # otherwise it may have been revoked during the check
             while len(self._cache) >= MAX_CACHED_CREDENTIALS:
                 self._cache.pop(next(iter(self._cache)), None)
             self._cache.pop(digest, None)
@@ -184,7 +184,7 @@ def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
 
 
 def has_only_foreign_keys(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a request has keys, but none of ours: a vendor's client always sends one."""
+    """Return whether a request has keys, but no retain key: vendors' clients always send a key."""
     sent = [value.strip() for name, value in headers if name in (b"authorization", b"x-api-key")]
     prefix = PREFIX.encode()
     return bool(sent) and not any(prefix in value for value in sent)

@@ -1,8 +1,8 @@
 """Browser sessions: a browser signs in with a key once and then sends a cookie instead.
 
 A browser session belongs to its key: it has the key's permissions and ends with it. Its token is
-`TENANT_SECRET`: the tenant in base 32, as in a key, and 256 random bits. The table has the SHA-256
-of the token.
+`TENANT_SECRET`: the tenant in base 32, as in a key, and 256 random bits. The table stores the
+SHA-256 of the token.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from retain.storage.writer import Change, Writer
 SHORT_SESSION = clock.DAY // 2
 LONG_SESSION = 30 * clock.DAY
 MAX_SESSIONS_PER_KEY = 100
-"""A further browser session ends the oldest one of the key."""
+"""One more browser session ends the oldest session of the key."""
 _TOKEN_FORMAT = re.compile(r"([a-z2-7]{2,820})_[a-z2-7]{52}")
 
 
@@ -84,7 +84,7 @@ class BrowserSessions:
         return NewBrowserSession(text, self._writer.write(change, work) / clock.SECOND)
 
     def authenticate(self, text: str) -> Authentication:
-        """Return the principal of a token: that of its key, as the key is now."""
+        """Return the principal of a token: the current principal of its key."""
         match = _TOKEN_FORMAT.fullmatch(text)
         if match is None:
             raise Unauthorized(problem=INVALID_CREDENTIAL)

@@ -3,8 +3,8 @@
 A key belongs to one principal and one route. Its row is written in the transaction of the change
 itself: both exist or neither does, and a concurrent request waits. The same key with another
 request is an error (422). A verb with several transactions claims the key in the first and renews
-the claim in each; a request meanwhile gets a conflict (409), and a claim that was not renewed for
-`patience` can be taken over.
+the claim in each. A request with a claimed key gets a conflict (409), until the claim was not
+renewed for `patience`.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class IdempotentRequest:
     digest: str
     user: str | None = None
     patience: int = clock.MINUTE
-    """For how many microseconds a claim without a renewal is respected."""
+    """The lifetime of a claim without a renewal, in microseconds."""
 
     @classmethod
     def of(
         cls, principal: str, route: str, key: str, *content: bytes | str, user: str | None = None
     ) -> IdempotentRequest:
-        """Create one from the parts that identify the request: path, parameters, body."""
+        """Create a request from the parts that identify it: path, parameters, body."""
         parts = [
             part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
             for part in content
@@ -89,7 +89,7 @@ class IdempotentRequest:
         return {"principal": self.principal, "route": self.route, "key": self.key}
 
     def find(self, database: Database, tenant: str) -> StoredResponse | None:
-        """Return the stored response, None where there is none."""
+        """Return the stored response, or None."""
         return database.read(tenant, self._find)
 
     def claim(self, tx: Transaction) -> None:

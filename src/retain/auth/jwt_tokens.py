@@ -3,8 +3,8 @@
 The issuer's published key decides which algorithm a signature may use, never the token. HS256 is
 verified only with `jwt_secret`, never with a published key. `none` is not supported, and no key is
 taken from a token. Issuer, audience and times must be valid. Settings name the claims for tenant
-and permissions, and what tokens without them get. The subject (`sub`) is the user; only a token
-with the permission `admin` may act for other users.
+and permissions, and the defaults of tokens without them. The subject (`sub`) is the user; only a
+token with the permission `admin` may act for other users.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from retain.storage.database import EVERY_TENANT
 LEEWAY_SECONDS = 30
 """Allowed difference between the issuer's clock and this machine's."""
 REFRESH_SECONDS = 600.0
-"""Interval between reads of the issuer's keys. An unknown key in a token causes an earlier one …"""
+"""Interval between reads of the issuer's keys. A token with an unknown key causes an earlier read."""
 MIN_REFRESH_SECONDS = 30.0
-"""… but at most one in this time, so that callers cannot flood the issuer."""
+"""Minimum interval between two reads, so that callers cannot flood the issuer."""
 STALE_SECONDS = 86_400.0
 """Keys that could not be refreshed for this long are no longer trusted."""
 MAX_KEY_SET_BYTES = 256 << 10
@@ -151,7 +151,7 @@ class JwtAuthenticator:
 
 
 def jwt_authenticator(settings: Settings) -> JwtAuthenticator | None:
-    """Return an authenticator for the issuer of the settings, None where they name none."""
+    """Return an authenticator for the issuer in the settings, or None if they name no issuer."""
     return JwtAuthenticator(settings) if settings.jwt_issuer else None
 
 
@@ -209,9 +209,9 @@ def _check_claim(where: str, path: str) -> None:
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:
-    """Return the claim of this name, else the one that dots lead to, or None.
+    """Return the claim of this name, or the nested claim of a path with dots, or None.
 
-    Names may have dots, too, such as `https://example.org/tenant` in tokens of Auth0.
+    The name of a claim may contain dots, such as `https://example.org/tenant` in tokens of Auth0.
     """
     if path in claims:
         return claims[path]
@@ -234,7 +234,8 @@ class _KeySet:
             raise SettingsError(where="jwt_keys", problem="must be an https address or a file")
         if not self._is_remote:
             try:
-                self._keys, self._read_at = _parse_key_set(self._read()), time.monotonic()
+                self._keys = _parse_key_set(self._read())
+                self._read_at = time.monotonic()
             except (OSError, ValueError) as error:
                 raise SettingsError(
                     where="jwt_keys", problem=f"{location} cannot be used: {error}"
@@ -265,15 +266,17 @@ class _KeySet:
         return self._keys
 
     def _is_due(self, id: str | None) -> bool:
-        moment = time.monotonic()
-        if moment < self._next_refresh:
+        now = time.monotonic()
+        if now < self._next_refresh:
             return False
-        missing = self._keys is None or (id is not None and all(key.id != id for key in self._keys))
-        return missing or moment - self._read_at > REFRESH_SECONDS
+        if self._keys is None or now - self._read_at > REFRESH_SECONDS:
+            return True
+        return id is not None and all(key.id != id for key in self._keys)
 
     def _refresh(self) -> None:
         try:
-            self._keys, self._read_at = _parse_key_set(self._read()), time.monotonic()
+            self._keys = _parse_key_set(self._read())
+            self._read_at = time.monotonic()
         except (OSError, ValueError, http.client.HTTPException) as error:
             _log.warning("Cannot read the issuer's keys: %s: %s", type(error).__name__, error)
         finally:
@@ -331,7 +334,7 @@ def _parse_key_set(data: bytes) -> Sequence[_PublicKey]:
 
 
 def _parse_key(item: Mapping[str, Any]) -> _PublicKey | None:
-    """Return a key, None where it cannot verify signatures here."""
+    """Return a key, or None if this server cannot verify signatures with it."""
     import jwt
 
     kind = item.get("kty")

@@ -17,7 +17,7 @@ SHARED_WITHOUT_USER = ("items", "graph")
 
 @dataclass(frozen=True)
 class Principal:
-    """An authenticated caller of a tenant, perhaps bound to one user or one agent."""
+    """An authenticated caller of a tenant, optionally bound to one user or one agent."""
 
     tenant: str
     permissions: frozenset[Permission]
@@ -59,7 +59,7 @@ class Principal:
             or (kind in SHARED_WITHOUT_USER and user is None)
         )
         if is_shared and (refreshes or permission != "read"):
-            self.require_whole_tenant("change what the whole tenant shares")
+            self.require_whole_tenant("change data that the whole tenant shares")
 
     def owner_of(self, user: str | None, agent: str | None) -> tuple[str, str | None, str | None]:
         """Return the tenant, user and agent of a request.

@@ -2,11 +2,11 @@
 
     RetainError
     ├── Invalid               the input breaks a rule                     422
-    │   └── TooLarge          … by its size                               413
-    ├── NotFound              nothing by that name that you may see       404
-    │   └── NoSection         … among the headings of a document
+    │   └── TooLarge          the input is over a size limit              413
+    ├── NotFound              it does not exist, or is not visible to you 404
+    │   └── NoSection         a document has no such heading
     ├── Unauthorized          no valid credential                         401
-    │   └── Forbidden         … or one without the permission             403
+    │   └── Forbidden         the credential lacks the permission         403
     ├── NoIssuer              the token issuer's keys cannot be read      503
     ├── TooMany               over a rate limit                           429
     ├── Overloaded            the server is at capacity                   503
@@ -16,9 +16,9 @@
     │   ├── WrongVersion      `if_version` did not match
     │   └── KeyReused         an idempotency key was reused with other content
     ├── ModelError            a language model failed                     502
-    │   ├── NoModel           none is set                                 503
-    │   ├── ModelUnavailable  it fails, or does not answer in time        503
-    │   ├── BadAnswer         its answer cannot be used
+    │   ├── NoModel           no model is set                             503
+    │   ├── ModelUnavailable  the model fails, or does not answer in time 503
+    │   ├── BadAnswer         the model's answer cannot be used
     │   └── PartlyAnswered    some of several calls failed
     ├── SettingsError         the configuration cannot be used            500
     └── StorageError          the database failed                         503
@@ -30,7 +30,7 @@
         ├── InDoubt           the connection was lost during a commit
         ├── ReadTooLong       a reader was stopped so that the log can shrink
         ├── Corrupt           damaged pages                               500
-        ├── NotOurs           another program's database                  500
+        ├── NotOurs           the database of another program             500
         ├── NetworkDrive      SQLite on a file system without locks       500
         ├── SchemaTooNew      written by a newer retain                   500
         └── SchemaTooOld      a migration needs the owner's role          500
@@ -71,8 +71,8 @@ class RetainError(Exception):
         """The message for clients over the network."""
         return str(self)
 
-    def again(self) -> RetainError:
-        """Return the same error as a new object, for another thread to raise."""
+    def copy(self) -> RetainError:
+        """Return a copy of the error, for another thread to raise."""
         return type(self)(**self.details)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -266,7 +266,7 @@ class StorageError(RetainError):
 
     @property
     def public(self) -> str:
-        """The message without addresses and paths, which are for the operator and in the log."""
+        """The message without addresses and paths; those are only in the server's log."""
         template = _template(type(self))
         if "{path}" in template:
             return "The database cannot be used. The server's log says why."
@@ -335,8 +335,8 @@ class NetworkDrive(StorageError):
 
 
 class SchemaTooNew(StorageError):
-    """The database has schema {found} and this retain knows schemas up to {known}: upgrade retain, or point it
-    at another database.
+    """The database has schema {found}, and this version of retain supports schemas up to {known}: upgrade
+    retain, or point it at another database.
     """
 
     found: int
@@ -346,7 +346,7 @@ class SchemaTooNew(StorageError):
 
 
 class SchemaTooOld(StorageError):
-    """The schema is at {found}, and this role may not change it: run `retain migrate` with owner_database set to
+    """The schema is at version {found}, and this role may not change it: run `retain migrate` with owner_database set to
     the address of the role that owns the tables.
     """
 

@@ -43,7 +43,7 @@ MAX_PAGE = 1000
 MODEL_RETRIES = 2
 """Retries of one failed call."""
 MODEL_PAUSE_SECONDS = 30.0
-"""Pause before a service is called again that failed five times in a row."""
+"""Pause before the next call of a service that failed five times in a row."""
 SUMMARY_TOKENS = 800
 """The longest summary."""
 SUMMARY_INPUT_TOKENS = 12_000
@@ -61,7 +61,7 @@ CHAT_SECONDS = 300.0
 CHAT_ROUNDS = 8
 """Rounds of tool calls in one turn."""
 TOOL_SECONDS = 60.0
-"""One call of a tool beyond memory; also the start of an MCP server."""
+"""One call of a tool that is not a memory tool; also the start of an MCP server."""
 CHAT_TOKENS = 2000
 """Tokens of one answer."""
 MAX_RUNNING_TURNS = 32

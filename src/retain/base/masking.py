@@ -31,61 +31,63 @@ class Policy:
 
     secrets: Mode = "off"
     personal_data: bool = False  # mask it
-    function: MaskFunction | None = None  # an application's own, after the built-in patterns
+    function: MaskFunction | None = None  # the application's function, after the built-in patterns
 
 
 OFF = Policy()
 """No detection. Compare with `is`, so that texts without a policy cost nothing."""
-_WORD = r"(?<![A-Za-z0-9])"
-_AFTER = r"(?![A-Za-z0-9])"
-_SHAPES = {
+_WORD_START = r"(?<![A-Za-z0-9])"
+_WORD_END = r"(?![A-Za-z0-9])"
+_SECRET_FORMATS = {
     "private-key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:[^-]|-(?!----)){16,20000}-----END [A-Z ]{0,60}-----|(?:[\s\\rn]{0,4}[A-Za-z0-9+/=]{40,100}){1,400})",
-    "aws-key": _WORD + r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z2-7]{16}" + _AFTER,
+    "aws-key": _WORD_START + r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z2-7]{16}" + _WORD_END,
     "aws-secret": r"(?i:aws[_ .-]?(?:secret|sk)[\w .-]{0,20})[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
-    "google-key": _WORD + r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
-    "google-token": _WORD
+    "google-key": _WORD_START + r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
+    "google-token": _WORD_START
     + r"(?:ya29\.[0-9A-Za-z_-]{20,400}|GOCSPX-[0-9A-Za-z_-]{28}|1//0[0-9A-Za-z_-]{30,200})",
-    "github-token": _WORD + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})",
-    "gitlab-token": _WORD + r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|soat|agent|imt)-[0-9A-Za-z_-]{20,300}",
-    "slack-token": _WORD
+    "github-token": _WORD_START
+    + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})",
+    "gitlab-token": _WORD_START
+    + r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|soat|agent|imt)-[0-9A-Za-z_-]{20,300}",
+    "slack-token": _WORD_START
     + r"(?:xox[abeoprs]-[0-9A-Za-z-]{10,250}|xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80})",
     "slack-hook": r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,200})",
-    "stripe-key": _WORD
+    "stripe-key": _WORD_START
     + r"(?:[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[A-Za-z0-9+/=]{32,100})",
-    "anthropic-key": _WORD + r"sk-ant-[A-Za-z0-9_.-]{20,250}",
+    "anthropic-key": _WORD_START + r"sk-ant-[A-Za-z0-9_.-]{20,250}",
     "openai-key": r"(?<![A-Za-z0-9_.-])sk-(?=[A-Za-z_.-]{0,60}\d)[A-Za-z0-9][A-Za-z0-9_.-]{18,250}",
-    "model-key": _WORD
+    "model-key": _WORD_START
     + r"(?:gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60})",
-    "hugging-face-token": _WORD + r"(?:hf_|api_org_)[A-Za-z0-9]{30,60}",
+    "hugging-face-token": _WORD_START + r"(?:hf_|api_org_)[A-Za-z0-9]{30,60}",
     "jwt": r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,2000}",
-    "npm-token": _WORD + r"npm_[A-Za-z0-9]{36}" + _AFTER,
-    "pypi-token": _WORD + r"pypi-AgE[A-Za-z0-9_-]{50,300}",
-    "sendgrid-key": _WORD + r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}",
-    "twilio-key": _WORD + r"SK[0-9a-f]{32}" + _AFTER,
-    "mailgun-key": _WORD + r"key-[0-9a-f]{32}" + _AFTER,
-    "telegram-token": _WORD + r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
+    "npm-token": _WORD_START + r"npm_[A-Za-z0-9]{36}" + _WORD_END,
+    "pypi-token": _WORD_START + r"pypi-AgE[A-Za-z0-9_-]{50,300}",
+    "sendgrid-key": _WORD_START + r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}",
+    "twilio-key": _WORD_START + r"SK[0-9a-f]{32}" + _WORD_END,
+    "mailgun-key": _WORD_START + r"key-[0-9a-f]{32}" + _WORD_END,
+    "telegram-token": _WORD_START + r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
     "discord-token": r"(?<![A-Za-z0-9_.-])[MNO][A-Za-z\d_-]{23,27}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z\d_-])",
     "discord-hook": r"discord(?:app)?\.com/api/webhooks/\d{10,25}/([A-Za-z0-9_-]{60,100})",
     "azure-key": r"(?i:(?:account|access)key=)([A-Za-z0-9+/]{43,88}={0,2})",
-    "digitalocean-token": _WORD + r"do[opr]_v1_[a-f0-9]{64}",
-    "shopify-token": _WORD + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
-    "databricks-token": _WORD + r"dapi[0-9a-f]{32}(?:-\d)?" + _AFTER,
-    "vault-token": _WORD + r"hv[sbr]\.[A-Za-z0-9_-]{24,200}",
-    "service-key": _WORD
+    "digitalocean-token": _WORD_START + r"do[opr]_v1_[a-f0-9]{64}",
+    "shopify-token": _WORD_START + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    "databricks-token": _WORD_START + r"dapi[0-9a-f]{32}(?:-\d)?" + _WORD_END,
+    "vault-token": _WORD_START + r"hv[sbr]\.[A-Za-z0-9_-]{24,200}",
+    "service-key": _WORD_START
     + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|NRAK-[A-Z0-9]{27}|ATATT3x[A-Za-z0-9_=-]{100,250}|"
     r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,43}|dp\.pt\.[A-Za-z0-9]{40,44}|"
     r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|figd_[A-Za-z0-9_-]{40,60}|dckr_pat_[A-Za-z0-9_-]{27,40})",
-    "age-key": _WORD + r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
-    "retain-key": _WORD + r"rtn_[a-z2-7]{2,820}_[a-z2-7]{16}_[a-z2-7]{52}",
+    "age-key": _WORD_START + r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
+    "retain-key": _WORD_START + r"rtn_[a-z2-7]{2,820}_[a-z2-7]{16}_[a-z2-7]{52}",
     "password": r"://[^\s/:@\"'<>]{0,100}:(?![$<{*%[]|(?:pass(?:word|wd)?|pw|pwd|secret|xxx+)@)([^\s/@\"'<>]{3,200})@",
     "bearer-token": r"(?i:\b(?:bearer|basic)\s{1,3})(?=[A-Za-z._~+/=-]{0,60}\d)([A-Za-z0-9._~+/-]{20,2000}={0,2})",
     "credential": r"(?i:(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[\w-]{0,20})"
     r"[\"']?\s{0,3}(?::|=|:=|=>)\s{0,3}[\"']?(?=[^\s\d]{0,60}\d)(?=[^\sA-Za-z]{0,60}[A-Za-z])"
     r"([A-Za-z0-9_+/!@#$%^&*~.-]{10,200}={0,2})(?![A-Za-z0-9_(\[{.])",
 }
-_NEEDS = {  # substrings, in lower case; without one of them the pattern is not tried
+_REQUIRED_SUBSTRINGS = {  # substrings, in lower case; without one of them the pattern is not tried
     "private-key": "-----begin",
     "aws-key": "akia asia agpa aida aroa abia acca",
     "aws-secret": "aws",
@@ -122,30 +124,31 @@ _NEEDS = {  # substrings, in lower case; without one of them the pattern is not 
     "credential": "token secret passw key credential",
 }
 _PATTERNS = tuple(
-    (name, tuple(_NEEDS[name].split()), LazyPattern(shape)) for name, shape in _SHAPES.items()
+    (name, tuple(_REQUIRED_SUBSTRINGS[name].split()), LazyPattern(shape))
+    for name, shape in _SECRET_FORMATS.items()
 )
-_NAMED = LazyPattern(
+_SECRET_NAME = LazyPattern(
     r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$"
 )
 # Text that looks like a name in code, not like a value.
-_CODE = LazyPattern(
+_CODE_NAME = LazyPattern(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+"
 )
 _SHOWN_CHARACTERS = 4
 _MIN_LENGTH_SHOWN = 16
 _MAX_PENDING_BYTES = 64 << 10
 _MIN_MASKED_NUMBER = 10**12
-_here = threading.local()
+_thread = threading.local()
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
 
 
 def mask(text: str, on_match: Callable[[str], None] = lambda kind: None) -> str:
     """Replace each secret by a mark; call `on_match` with the kind of each."""
-    low = text.lower()
-    for kind, needs, pattern in _PATTERNS:
-        for word in needs:
-            if word in low:
+    lowercase = text.lower()
+    for kind, substrings, pattern in _PATTERNS:
+        for word in substrings:
+            if word in lowercase:
                 break
         else:
             continue
@@ -154,7 +157,7 @@ def mask(text: str, on_match: Callable[[str], None] = lambda kind: None) -> str:
             group = match.re.groups
             secret = match[group]
             match_text = match[0]
-            if kind == "credential" and _CODE.fullmatch(secret):
+            if kind == "credential" and _CODE_NAME.fullmatch(secret):
                 return match_text
             on_match(kind)
             start = match.start(group) - match.start()
@@ -225,7 +228,7 @@ def guard_name(name: str, field: str, policy: Policy) -> str:
 def guard_json(value: Any, field: str, policy: Policy) -> Any:
     """Apply `guard` to a JSON value.
 
-    Text under a name such as `api_key` counts as a secret whatever its format.
+    The value of a key such as `api_key` counts as a secret in any format.
     """
     if policy.secrets != "off":
         kinds: list[str] = []
@@ -266,13 +269,13 @@ def guard_pieces(pieces: Iterator[bytes], field: str, policy: Policy) -> Iterato
 
 
 def derived(policy: Policy) -> Policy:
-    """Return the policy for a model's output: mask instead of reject, as nobody can fix it."""
+    """Return the policy for a model's output: mask instead of reject, as no user can correct it."""
     return replace(policy, secrets="mask") if policy.secrets == "reject" else policy
 
 
 def seen() -> int:
     """Return the number of secrets found in this thread so far."""
-    return int(getattr(_here, "seen", 0))
+    return int(getattr(_thread, "seen", 0))
 
 
 def counts() -> dict[str, int]:
@@ -284,14 +287,14 @@ def counts() -> dict[str, int]:
 def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -> Any:
     if not kinds:
         return value
-    _here.seen = seen() + len(kinds)
+    _thread.seen = seen() + len(kinds)
     with _lock:
         _counts.update(kinds)
     if mode == "reject":
         listed = ", ".join(sorted(set(kinds)))
         raise Invalid(
             field=field,
-            problem=f"appears to contain a secret ({listed}); remove it, or say where it is stored instead",
+            problem=f"appears to contain a secret ({listed}); remove it, or write where it is stored instead",
         )
     return masked if mode == "mask" else value
 
@@ -301,7 +304,7 @@ def _mask_json(value: Any, on_match: Callable[[str], None], depth: int) -> Any:
         return mask(value, on_match)
     if isinstance(value, Mapping):
         names = _distinct(mask(name, on_match) for name in value)
-        items = [_under(name, item, on_match, depth) for name, item in value.items()]
+        items = [_mask_member(name, item, on_match, depth) for name, item in value.items()]
         return dict(zip(names, items, strict=True))
     if isinstance(value, list | tuple):
         return [_mask_json(item, on_match, depth + 1) for item in value]
@@ -321,15 +324,15 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return list(distinct)
 
 
-def _under(name: str, item: Any, on_match: Callable[[str], None], depth: int) -> Any:
+def _mask_member(name: str, item: Any, on_match: Callable[[str], None], depth: int) -> Any:
     kinds: list[str] = []
     masked = _mask_json(item, kinds.append, depth + 1)
     if (
         not kinds
         and isinstance(item, str)
         and len(item) >= 8
-        and _NAMED.search(name)
-        and _is_value(item)
+        and _SECRET_NAME.search(name)
+        and _looks_like_value(item)
     ):
         kinds = ["credential"]
         masked = _mark("credential", item)
@@ -338,9 +341,11 @@ def _under(name: str, item: Any, on_match: Callable[[str], None], depth: int) ->
     return masked
 
 
-def _is_value(text: str) -> bool:
+def _looks_like_value(text: str) -> bool:
     return (
-        not any(c.isspace() for c in text) and text[0] not in "$<{[*%" and not _CODE.fullmatch(text)
+        not any(c.isspace() for c in text)
+        and text[0] not in "$<{[*%"
+        and not _CODE_NAME.fullmatch(text)
     )
 
 

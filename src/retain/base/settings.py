@@ -1,7 +1,7 @@
 """Settings: read from a YAML file, then from the environment, then from flags; the last one wins.
 
-A plain dataclass with a short loader. `retain --help` imports this module, and the settings libraries take
-a third of a second to import and do not record where a value came from.
+A plain dataclass with a short loader. `retain --help` imports this module; settings libraries take a
+third of a second to import, and do not record where a value came from.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _setting(
 ) -> Any:
     """Declare a setting.
 
-    variable: a variable of another program that sets it too
+    variable: an environment variable of another program that also sets it
     secret:   never print the value
     choices:  the value is a comma-separated list of these words
     """
@@ -195,8 +195,8 @@ class Settings(SettingsExtras):
     )
     ref_describe: Literal["builtin", "model"] = _setting(
         "builtin",
-        "What writes the description of a reference: `builtin` code, or a `model` (`summary_model` if it is set, else "
-        "`model`). If the model fails, the built-in code writes it.",
+        "How references are described: by `builtin` code, or by a `model` (`summary_model` if it is set, else "
+        "`model`). If the model fails, the built-in code describes them.",
     )
     ref_folder: str = _setting(
         "",
@@ -210,7 +210,8 @@ class Settings(SettingsExtras):
     workers: int = _setting(1, "The number of server processes that share the port.", 1)
     auth: Literal["auto", "keys"] = _setting(
         "auto",
-        "`auto`: this machine needs no API key for a SQLite file without keys. `keys`: always require one.",
+        "`auto`: requests from this machine need no API key, if the database is a SQLite file without "
+        "keys. `keys`: always require one.",
     )
     allowed_hosts: str = _setting(
         "", "Host names, separated by commas, under which clients may call the server."
@@ -296,18 +297,18 @@ class Settings(SettingsExtras):
         return settings._with(set_flags, "flag")
 
     def _with_environment(self, env: Mapping[str, str]) -> Settings:
-        own = {f"RETAIN_{name.upper()}": name for name in NAMES}
-        ours = {variable for variable in env if variable.startswith("RETAIN_")}
-        unknown = sorted(ours - own.keys() - NOT_SETTINGS)
+        own_variables = {f"RETAIN_{name.upper()}": name for name in NAMES}
+        variables = {variable for variable in env if variable.startswith("RETAIN_")}
+        unknown = sorted(variables - own_variables.keys() - NOT_SETTINGS)
         if unknown:
-            raise SettingsError(
-                where="environment", problem=f"there is no setting for {_with_hints(unknown, own)}"
-            )
+            hints = _with_hints(unknown, own_variables)
+            raise SettingsError(where="environment", problem=f"there is no setting for {hints}")
         settings = self
-        foreign = {
+        foreign_variables = {
             f.metadata["variable"]: f.name for f in FIELDS if env.get(f.metadata["variable"])
         }
-        for variable, name in (foreign | own).items():  # our own variables win
+        # The own variables come last, so that they win.
+        for variable, name in (foreign_variables | own_variables).items():
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
         return settings
@@ -332,7 +333,7 @@ class Settings(SettingsExtras):
         return self.context_tokens or tokens.default_budget(model or self.model)
 
     def shown(self, name: str) -> str:
-        """Return a setting as text, without passwords; of an API key only its last characters."""
+        """Return a setting as text. Passwords are hidden; API keys show only their last characters."""
         value = getattr(self, name)
         if name in SECRETS and value:
             return f"***{value[-4:]}" if len(value) >= 16 else "***"
@@ -356,7 +357,7 @@ class Settings(SettingsExtras):
 
         parts = [
             "# Settings of retain: copy this file to retain.yaml and change what you need.\n",
-            "# Each can also be set in the environment, as RETAIN_DATABASE for `database`.\n",
+            "# Each can also be set in the environment, such as RETAIN_DATABASE for `database`.\n",
         ]
         for setting in FIELDS:
             doc = setting.metadata["doc"]
@@ -387,7 +388,7 @@ CHOICES = {f.name: f.metadata["choices"] for f in FIELDS}
 
 
 def check_names(names: Iterable[str], where: str) -> None:
-    """Raise SettingsError if a name is not a setting's."""
+    """Raise SettingsError if a name is not a setting."""
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
         problem = f"there is no setting {_with_hints(unknown, NAMES)}"
@@ -395,7 +396,7 @@ def check_names(names: Iterable[str], where: str) -> None:
 
 
 def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """List unknown names, each with the closest known one."""
+    """List unknown names, each with the closest known name."""
     import difflib  # not needed at start
 
     known = list(known)
@@ -415,7 +416,7 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:  # its own text quotes the line, which may hold a key
+    except yaml.YAMLError as error:  # its message quotes the line, which may contain a key
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or type(error).__name__
         line = f" in line {mark.line + 1}" if mark else ""
@@ -452,7 +453,7 @@ def _flatten(content: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 
 
 def _name_in_section(section: str, name: str) -> str:
-    """Return the setting that a name in a section means: `model` in `summary` is summary_model."""
+    """Return the setting of a name in a section: `model` in `summary` is summary_model."""
     snake_name = _snake_case(name)
     short_names = [f"{section}_{snake_name}"]
     if section in MODEL_SECTIONS:

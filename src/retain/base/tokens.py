@@ -38,7 +38,7 @@ _TOKENS = 336
 """1000 runs count as 336 tokens: the best fit plus two per cent, because an estimate that is too
 low does more harm than one that is too high."""
 _MAX_CHARACTERS_PER_TOKEN = 8
-"""The most characters per token on average, and eight times as many for spaces. It bounds the
+"""The highest average of characters per token; for spaces it is eight times as high. It bounds the
 estimate of repetitive text from below."""
 _BLOCK = 1 << 15
 _number = int.from_bytes
@@ -130,11 +130,11 @@ def counter(model: str) -> Callable[[str], int]:
     return _counter(model)
 
 
-def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str:
+def cut(text: str, tokens: int, *, end: bool = False, not_empty: bool = False) -> str:
     """Return the longest start, or with `end` the longest end, that fits into `tokens`.
 
-    Grapheme clusters are not split. Exception: with `some`, the result is not empty even if the
-    first cluster alone is too large, because a cluster can have any size.
+    Grapheme clusters are not split. Exception: with `not_empty`, the first cluster is split if it
+    alone is too large, because a cluster can have any size.
     """
     if tokens <= 0:
         return ""
@@ -146,7 +146,10 @@ def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str
     )
     if end:
         return text[boundary(text, size - length_limit, up=True) :]
-    return text[: boundary(text, length_limit) or (max(length_limit, 1) if some else 0)]
+    length = boundary(text, length_limit)
+    if not length and not_empty:
+        length = max(length_limit, 1)
+    return text[:length]
 
 
 def _largest_fit(fits: Callable[[int], bool], size: int) -> int:
@@ -168,29 +171,29 @@ def _largest_fit(fits: Callable[[int], bool], size: int) -> int:
     return low
 
 
-def _plain(character: str) -> bool:
+def _is_plain(character: str) -> bool:
     """Return True if a character never forms a cluster with another plain character.
 
-    Plain are Latin, Greek, Cyrillic, kana and ideographs, without combining marks.
+    Latin, Greek, Cyrillic, kana and ideographs are plain; combining marks are not.
     """
     return (
         character < "\u0300" or "\u0370" <= character < "\u0483" or "\u30a0" <= character < "\ua000"
     )
 
 
-def boundary(text: str, place: int, *, up: bool = False) -> int:
-    """Return the boundary of grapheme clusters nearest to `place`: below it, or with `up` above."""
-    start = place
+def boundary(text: str, position: int, *, up: bool = False) -> int:
+    """Return the grapheme cluster boundary at or below `position`, or with `up` at or above it."""
+    start = position
     while 0 < start < len(text) and not (
-        _plain(text[start - 1]) and _plain(text[start]) and text[start] != "\n"
+        _is_plain(text[start - 1]) and _is_plain(text[start]) and text[start] != "\n"
     ):
         start -= 1
-    if start == place:
-        return place
+    if start == position:
+        return position
     for cluster in _clusters().finditer(text, start):
-        if cluster.end() >= place:
-            return cluster.end() if up or cluster.end() == place else cluster.start()
-    return place
+        if cluster.end() >= position:
+            return cluster.end() if up or cluster.end() == position else cluster.start()
+    return position
 
 
 @functools.cache
@@ -203,18 +206,20 @@ def _clusters() -> regex.Pattern[str]:
 @functools.lru_cache(256)
 def _counter(model: str) -> Callable[[str], int]:
     vocabulary = next(
-        (vocabulary for vocabulary, names in _VOCABULARIES if _fits(model, names)), ""
+        (vocabulary for vocabulary, names in _VOCABULARIES if _matches(model, names)), ""
     )
     if vocabulary:
-        return _exact(vocabulary) or estimate
-    times = factor(model)
-    return estimate if times == 1.0 else lambda text: math.ceil(estimate(text) * times)
+        return _exact_counter(vocabulary) or estimate
+    model_factor = factor(model)
+    if model_factor == 1.0:
+        return estimate
+    return lambda text: math.ceil(estimate(text) * model_factor)
 
 
 @functools.lru_cache(256)
 def factor(model: str) -> float:
     """Return the model's tokens per estimated token: above 1 if its vocabulary is smaller."""
-    return next((times for times, names in _FACTORS if _fits(model, names)), 1.0)
+    return next((value for value, names in _FACTORS if _matches(model, names)), 1.0)
 
 
 @functools.lru_cache(256)
@@ -224,20 +229,20 @@ def default_budget(model: str) -> int:
     A quarter of the model's context window, within limits: the rest is for tools and the answer,
     and more text costs more with every message. 8,000 for a model that is not known.
     """
-    window = next((size for size, names in _WINDOWS if _fits(model, names)), 0)
+    window = next((size for size, names in _WINDOWS if _matches(model, names)), 0)
     if not window:
         return DEFAULT_BUDGET
     budget = max(window // 4, min(window // 2, DEFAULT_BUDGET))
     return min(budget, MAX_DEFAULT_BUDGET)
 
 
-def _fits(model: str, names: str) -> bool:
+def _matches(model: str, names: str) -> bool:
     name = model.lower().rpartition("/")[2]  # without a provider or folder prefix
     return re.search(f"(^|[^a-z0-9])({names})", name) is not None
 
 
 @functools.cache
-def _exact(vocabulary: str) -> Callable[[str], int] | None:
+def _exact_counter(vocabulary: str) -> Callable[[str], int] | None:
     """Return the exact counter of a vocabulary, or None if `retain[tokens]` is not installed."""
     try:
         from rs_bpe.bpe import openai  # type: ignore[import-not-found]
@@ -245,10 +250,10 @@ def _exact(vocabulary: str) -> Callable[[str], int] | None:
         return None
     encoding = openai.o200k_base() if vocabulary == "o200k" else openai.cl100k_base()
 
-    def exactly(text: str) -> int:
+    def count_exactly(text: str) -> int:
         try:
             return int(encoding.count(text))
         except UnicodeEncodeError:  # a lone surrogate: count its replacement
             return int(encoding.count(text.encode("utf-8", "replace").decode()))
 
-    return exactly
+    return count_exactly

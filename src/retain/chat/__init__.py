@@ -1,1 +1,1 @@
-"""An agent that uses it all: one turn of a conversation, with memory, a model and tools."""
+"""Chat with an agent: one turn of a conversation, with memory, a model and tools."""

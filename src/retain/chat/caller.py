@@ -1,4 +1,4 @@
-"""The caller of a chat turn: its permissions, and the audit of what it does."""
+"""The caller of a chat turn: its permissions, and the audit of its actions."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ class Event:
     tool_result: id, name, ok, short
     message:     all fields of an Answer, once the turn is saved
     error:       error, message, status, kept (whether the user's message is stored)
-    done:        the end; exactly one
+    done:        the end of the turn; sent exactly once
 
-    All but `done`, and errors of no particular agent, name their agent.
+    Every event names its agent, except `done` and errors that concern no single agent.
     """
 
     what: What
@@ -30,11 +30,8 @@ class Event:
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "event": self.what,
-            **({} if self.agent is None else {"agent": self.agent}),
-            **self.data,
-        }
+        agent = {} if self.agent is None else {"agent": self.agent}
+        return {"event": self.what, **agent, **self.data}
 
 
 Emit = Callable[[Event], None]
@@ -43,9 +40,11 @@ Emit = Callable[[Event], None]
 
 @dataclass(frozen=True)
 class Answer:
-    """An agent's answer: the saved turn and its final text. Tokens and cost are of all model calls.
+    """An agent's answer: the saved turn and its final text.
 
-    again:         the turn was saved before; its key was sent again
+    Tokens and cost are totals of all model calls.
+
+    again:         the turn had been saved by an earlier request with the same key
     without_model: no model is configured
     cut:           the model reached its limit of tokens
     error:         in a group, why the agent did not answer; then there is no turn

@@ -39,7 +39,7 @@ def run(
 
     If an agent fails, its Answer has the error and the others continue. If all fail, the first
     error is raised. A retry with the same `key` runs only the agents that have not answered.
-    `tools` are Python functions that all of them may call.
+    `tools` are Python functions that all agents may call.
     """
     answers: list[Answer] = []
     errors: list[RetainError] = []

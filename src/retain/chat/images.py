@@ -16,9 +16,9 @@ from retain.messages import placeholder
 
 MAX_IMAGES = 8
 MAX_IMAGE_BYTES = 8 << 20
-"""The largest image; about the limit of the providers."""
+"""The size limit of an image, about the same as the providers'."""
 Image = bytes | str
-"""An image's bytes, or a `data:` URL of them."""
+"""The bytes of an image, or a `data:` URL that contains them."""
 _TYPES = (
     ("image/png", b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", b"\xff\xd8\xff"),
@@ -42,11 +42,11 @@ class StoredImage:
 
     @property
     def description(self) -> str:
-        """A description by type and size."""
+        """A description: type and size."""
         return f"An image ({self.media.removeprefix('image/').upper()}, {max(1, len(self.data) >> 10)} KiB)"
 
     def part(self) -> dict[str, Any]:
-        """Return the part of the stored message."""
+        """Return the message part to store."""
         return {
             "type": "reference",
             "key": self.key,
@@ -54,8 +54,8 @@ class StoredImage:
             "text": self.placeholder,
         }
 
-    def shown(self) -> dict[str, Any]:
-        """Return the part of the model's message."""
+    def model_part(self) -> dict[str, Any]:
+        """Return the message part for the model, with the image itself."""
         url = f"data:{self.media};base64,{base64.b64encode(self.data).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
 
@@ -70,8 +70,8 @@ def check(session: str, images: Sequence[Image]) -> list[StoredImage]:
     if len(images) > MAX_IMAGES:
         raise TooLarge(field="images", size=len(images), unit="images", limit=MAX_IMAGES)
     checked: dict[str, StoredImage] = {}
-    for place, image in enumerate(images):
-        field = f"images[{place}]"
+    for index, image in enumerate(images):
+        field = f"images[{index}]"
         data = _bytes(image, field)
         media = media_of(data)
         if not media:
@@ -97,13 +97,14 @@ def show(
     if not images:
         return list(messages)
     mark = images[0].placeholder
-    shown = [image.shown() for image in images]
-    for place in range(len(messages) - 1, -1, -1):
-        content = messages[place]["content"]
-        if messages[place]["role"] == "user" and isinstance(content, str) and mark in content:
-            message = {**messages[place], "content": [{"type": "text", "text": content}, *shown]}
-            return [*messages[:place], message, *messages[place + 1 :]]
-    return [*messages, {"role": "user", "content": shown}]
+    image_parts = [image.model_part() for image in images]
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        content = message["content"]
+        if message["role"] == "user" and isinstance(content, str) and mark in content:
+            parts = [{"type": "text", "text": content}, *image_parts]
+            return [*messages[:index], {**message, "content": parts}, *messages[index + 1 :]]
+    return [*messages, {"role": "user", "content": image_parts}]
 
 
 def _bytes(image: Image, field: str) -> bytes:

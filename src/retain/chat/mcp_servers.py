@@ -122,7 +122,7 @@ class McpConnections:
         except TimeoutError:
             problem = f"The MCP server {server.name} did not answer within {seconds:.3g} s."
             raise ToolFailure(problem) from None
-        except Exception as error:  # the libraries raise many types, also in groups
+        except Exception as error:  # the libraries raise many types, and exception groups
             reason = _reason(error)
             _log.warning("MCP server %s: %s", server.name, reason)
             raise ToolFailure(f"The MCP server {server.name} failed: {reason}") from error
@@ -135,7 +135,7 @@ class McpConnections:
 
             import mcp  # noqa: F401
         except ImportError as error:
-            problem = f"needs the extra `mcp` ({error.name} is missing); install retain[mcp]"
+            problem = f"requires the extra `mcp` ({error.name} is missing); install retain[mcp]"
             raise ToolFailure(f"The MCP server {server.name} {problem}.") from error
         if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal())
@@ -229,10 +229,10 @@ def _result_text(result: Any) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first error of a group, without the addresses and keys it may quote."""
+    """Return the reason of an error, or of the first one in a group, without addresses and keys."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    code = getattr(error, "code", None)  # of the MCP protocol: its text is meant for clients
+    code = getattr(error, "code", None)  # an error of the MCP protocol; its text is for clients
     return str(error) if code is not None else type(error).__name__

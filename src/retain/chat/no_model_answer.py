@@ -1,4 +1,4 @@
-"""The answer when no model is configured: what memory has about the message."""
+"""The answer when no model is configured: a list of memories about the message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answer_without_model(
 
 
 def with_cited(context: Context, hits: Sequence[Hit], session: str) -> Context:
-    """Return a context whose report also explains the memories that the answer cites."""
+    """Return the context with the memories that the answer cites added to its report."""
     report = context.report
     explained = {item.source for item in report.items}
     items = []
@@ -60,7 +60,8 @@ def _line(hit: Hit, query_words: list[str], session: str) -> str:
     excerpt = snippet.excerpt_tokens(hit.text, query_words, _MAX_TOKENS_PER_HIT)
     text = " ".join(_HEADING.sub(r"\1:", excerpt).split())  # one line has no Markdown headings
     if hit.kind == "messages":
-        where = f"{hit.author or hit.role}, {'earlier here' if hit.id == session else 'in another conversation'}"
+        where = "earlier here" if hit.id == session else "in another conversation"
+        where = f"{hit.author or hit.role}, {where}"
     else:
         where = f"{hit.kind}, {hit.title}" if hit.title else hit.kind
         text = text.removeprefix(f"{hit.title}: ")

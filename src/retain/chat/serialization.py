@@ -1,4 +1,4 @@
-"""JSON of a turn's events and answers, the same for the server and the terminal."""
+"""The JSON of a turn's events and answers; the server and the terminal share it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reply_data(answer: Answer, notice: str = "") -> dict[str, Any]:
 def event_data(
     event: Event, session: str, key: str, agents: Sequence[str] = (), notice: str = ""
 ) -> Mapping[str, Any]:
-    """Return the JSON of an event of a turn, or of a group's turn."""
+    """Return the JSON of an event of a turn; `agents` are those of a group conversation."""
     owner = {} if event.agent is None else {"agent_id": event.agent}
     if event.what == "message":
         return reply_data(Answer(**event.data), notice)
@@ -60,7 +60,8 @@ def event_data(
     if event.what == "error":
         detail = event.data["message"]
         status = event.data["status"]
-        detail = f"{detail} {retry_hint(key, event.data['kept'])}" if status >= 500 else detail
+        if status >= 500:
+            detail = f"{detail} {retry_hint(key, event.data['kept'])}"
         return {
             **owner,
             "type": event.data["error"],
@@ -77,12 +78,11 @@ def failure_data(
 ) -> dict[str, Any]:
     """Return the JSON of an error event: why there is no answer, and how to get one."""
     status = error.status if isinstance(error, RetainError) else 500
-    detail = (
-        error.public
-        if isinstance(error, RetainError)
-        else "Internal error in retain; see the server log."
-    )
-    detail = f"{detail} {retry_hint(key, message_stored)}" if status >= 500 else detail
+    detail = "Internal error in retain; see the server log."
+    if isinstance(error, RetainError):
+        detail = error.public
+    if status >= 500:
+        detail = f"{detail} {retry_hint(key, message_stored)}"
     return {
         "type": type(error).__name__,
         "detail": detail,
@@ -93,7 +93,7 @@ def failure_data(
 
 
 def retry_hint(key: str, message_stored: bool) -> str:
-    """Return how to retry a turn that did not finish."""
+    """Return the instruction to retry a turn that did not finish."""
     return (_RETRY_STORED if message_stored else _RETRY).format(key=key)
 
 

@@ -20,10 +20,11 @@ USER = "default"
 def enter(
     scope: Scope, id: str | None = None, *, agent: str = AGENT, caller: Caller | None = None
 ) -> tuple[Scope, Session]:
-    """Return the session to continue (the named, the active or a new one) and its agent's scope.
+    """Return the session of a turn and the scope of its agent; make it the active session.
 
-    Without an agent in the scope, the session's agent answers, and in a new session `agent`.
-    An unknown UUID is the client's own id of a new session. The session becomes the active one.
+    The session is the one with `id`; without `id`, the active session or else a new one. If no
+    session has `id`, and it is a UUID, a new session gets this id.
+    If the scope has no agent, the session's agent answers, or `agent` in a new session.
     """
     if id is None:
         mine = of_agent(scope, scope.owner.agent or agent)
@@ -58,7 +59,7 @@ def _acting(scope: Scope, caller: Caller | None, action: str) -> Scope:
 
 
 def _add_session(scope: Scope, id: str, caller: Caller | None) -> tuple[Scope, Session]:
-    """Create a session with the client's id, which must be a UUID: others may be typing errors."""
+    """Create a session with the client's id. It must be a UUID: other ids may be typing errors."""
     try:
         uuid.UUID(id)
     except ValueError:
@@ -71,7 +72,7 @@ def _add_session(scope: Scope, id: str, caller: Caller | None) -> tuple[Scope, S
 
 
 def require_agent(scope: Scope) -> None:
-    """Raise NotFound for an agent that is not set up, Conflict for an inactive one."""
+    """Raise NotFound if the agent is not configured, Conflict if it is inactive."""
     name = scope.owner.agent or ""
     if find_active_agent(scope, name) is None and name != AGENT:
         hint = f"Create it with `retain agents add {name}` or POST /api/agents."
@@ -79,7 +80,7 @@ def require_agent(scope: Scope) -> None:
 
 
 def find_active_agent(scope: Scope, name: str) -> Agent | None:
-    """Return the settings of an agent, or None if it is not set up. Raise Conflict if inactive."""
+    """Return an agent, or None if it is not configured. Raise Conflict if it is inactive."""
     try:
         agent = scope.agents.get(name)
     except NotFound:
@@ -95,8 +96,6 @@ def find_active_agent(scope: Scope, name: str) -> Agent | None:
 
 def of_agent(scope: Scope, agent: str) -> Scope:
     """Return the scope of another agent of the same user."""
-    return (
-        scope
-        if scope.owner.agent == agent
-        else Scope(scope.services, replace(scope.owner, agent=agent))
-    )
+    if scope.owner.agent == agent:
+        return scope
+    return Scope(scope.services, replace(scope.owner, agent=agent))

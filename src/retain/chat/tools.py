@@ -24,14 +24,15 @@ _log = logging.getLogger("retain.chat")
 
 MAX_CALLS_AT_ONCE = 16
 MAX_CALLS_PER_TURN = 256
-"""Tool calls stored with a turn. It is saved in one piece and must not be rejected as too long."""
+"""Tool calls of one turn. A turn is saved in one write, which must not become too large."""
 _BOUNDED = {"retrieve_memory", "search_memory"}
-"""Tools that limit their result themselves. It is not replaced by a reference."""
+"""Tools that limit the size of their results, so that no result becomes a reference."""
 _SHORT_CHARACTERS = 200
 _ALWAYS_SHOWN_TOKENS = 200
-"""A result of this size is shown even if no room is left: it contains the key of stored content."""
+"""Results up to this size are shown even if no tokens are left: they may contain the key of stored
+content."""
 _TOO_MANY_CALLS = (
-    f"Not run: at most {MAX_CALLS_AT_ONCE} tools at once. Ask again for what you still need."
+    f"Not run: at most {MAX_CALLS_AT_ONCE} tools at once. Repeat the calls that you still need."
 )
 _ARGUMENTS_TOO_LONG = "Not run: the arguments are too long ({size} bytes; at most {limit} in one reply). Send less, or in parts."
 _NO_ROOM = "There is no more room for tool results in this turn. Answer with what you have."
@@ -65,14 +66,15 @@ class Result:
 
 
 class Tools:
-    """The tools of an agent: those it is set up with (default: all) that the caller may use.
+    """The tools of an agent that the caller may use.
 
-    `extra_tools` are tools beyond memory. Without a memory tool among `names`, the agent has all of
-    them; with tools beyond memory it can always open the references to their large results.
+    If `names` contains no memory tool, the agent has all memory tools. `extra_tools` are other
+    tools, such as those of MCP servers; an agent with extra tools can always open the references
+    to their large results.
 
     Calls and results of one turn share `room` tokens, so that a prompt cannot grow without limit.
-    Once a model has read content that came from a tool, what it saves may repeat that content. From
-    then on it writes with the source "tool", which is trusted less.
+    Once a model has read content that came from a tool, it may repeat that content in what it
+    saves. From then on it writes with the source "tool", which is less trusted.
     """
 
     def __init__(
@@ -119,31 +121,30 @@ class Tools:
         return self._tokens_left <= 0 or self._calls >= MAX_CALLS_PER_TURN
 
     def limit_arguments(self, calls: Sequence[Call]) -> list[Call]:
-        """Return the calls of one reply; the size replaces arguments that are too long."""
-        left = self._max_argument_bytes
-        fitted = []
+        """Return the calls of one reply; arguments that are too long are replaced by their size."""
+        bytes_left = self._max_argument_bytes
+        limited = []
         for call in calls:
             size = len(canonical.quote(str(call.arguments)).encode("utf-8", "replace"))
-            left -= size
-            fitted.append(call if left >= 0 else replace(call, arguments=TooLong(size)))
-            left += 0 if left >= 0 else size
-        return fitted
+            if size <= bytes_left:
+                bytes_left -= size
+                limited.append(call)
+            else:
+                limited.append(replace(call, arguments=TooLong(size)))
+        return limited
 
     def run(self, calls: Sequence[Call]) -> Iterator[Result]:
         """Run the calls one after the other; an error becomes a result that the model can read."""
-        for place, call in enumerate(calls):
+        for index, call in enumerate(calls):
             self._calls += 1
             if isinstance(call.arguments, TooLong):
-                result = _error_result(
-                    call,
-                    _ARGUMENTS_TOO_LONG.format(
-                        size=call.arguments.size, limit=self._max_argument_bytes
-                    ),
-                )
-            elif place >= MAX_CALLS_AT_ONCE or self.is_exhausted:
-                result = _error_result(
-                    call, f"Not run. {_NO_ROOM}" if self.is_exhausted else _TOO_MANY_CALLS
-                )
+                size = call.arguments.size
+                problem = _ARGUMENTS_TOO_LONG.format(size=size, limit=self._max_argument_bytes)
+                result = _error_result(call, problem)
+            elif self.is_exhausted:
+                result = _error_result(call, f"Not run. {_NO_ROOM}")
+            elif index >= MAX_CALLS_AT_ONCE:
+                result = _error_result(call, _TOO_MANY_CALLS)
             else:
                 result = self._run(call)
                 result_tokens = tokens.estimate(result.text)
@@ -185,7 +186,7 @@ class Tools:
         return Result(call, ok, text)
 
     def _run_extra(self, tool: ExtraTool, call: Call) -> Result:
-        """Run a tool beyond memory. Its result is untrusted; a large one becomes a reference."""
+        """Run an extra tool. Its result is untrusted; a large result becomes a reference."""
         arguments = _parse_arguments(call.arguments)
         answer = self._scope.services.observer.call_tool(tool, self._scope.owner, arguments)
         self._use_scope(self._tool_scope)
@@ -214,21 +215,19 @@ class Tools:
             for call in message.get("tool_calls") or ():
                 if call["function"]["name"] not in self._memory_tools:
                     self._use_scope(self._tool_scope)
-            result = (
-                _parse_arguments(message.get("content")) if message.get("role") == "tool" else None
-            )
+            if message.get("role") != "tool":
+                continue
+            result = _parse_arguments(message.get("content"))
             if isinstance(result, Mapping):
-                with suppress(RetainError):  # not one of our references, or removed since
+                with suppress(RetainError):  # the reference is unknown, or was removed since
                     self._distrust(result)
 
     def _distrust(self, answer: Mapping[str, Any]) -> None:
         """Switch to the source "tool" if a result has content that no person or agent wrote."""
         results = answer.get("results")
-        sources = (
-            [result.get("source") for result in results if isinstance(result, Mapping)]
-            if isinstance(results, list)
-            else []
-        )
+        sources = []
+        if isinstance(results, list):
+            sources = [result.get("source") for result in results if isinstance(result, Mapping)]
         if "content" in answer and isinstance(key := answer.get("memory_key"), str):
             sources.append(self._tool_scope.refs.info(key).source)
         if not FOREIGN_SOURCES.isdisjoint(sources):
@@ -250,7 +249,7 @@ class Tools:
 
 
 def prompt_call(result: Result) -> Call:
-    """Return the call of a result as later rounds show it: stored content by its placeholder."""
+    """Return the call of a result for later rounds, with a placeholder for stored content."""
     call = result.call
     answer = _parse_arguments(result.text)
     if not stored_key(call.name, answer) or call_tokens(call) <= limits.REF_TOKENS:

@@ -80,11 +80,11 @@ def run(
 ) -> Answer:
     """Run one turn of a session and return its answer.
 
-    key:    idempotency key; a retry with the same key does only what is not done yet
+    key:    idempotency key; a retry with the same key does only the steps that are not done yet
     others: the other agents of a group conversation
     emit:   receives the events of the turn as they happen
     caller: the caller, whose permissions limit the tools
-    fold:   summarize older messages after the turn if they are due; False where jobs do it
+    fold:   summarize older messages after the turn if they are due; False if jobs do it
     tools:  Python functions that the model may call in this turn, besides the agent's tools
 
     Turns of one session run one after the other. Raises Busy after `CHAT_SECONDS` of waiting, and
@@ -130,11 +130,9 @@ class OpenTurn:
     @property
     def text(self) -> str:
         """The text of the message."""
-        return (
-            self.message
-            if isinstance(self.message, str)
-            else spoken_text(_as_mapping(self.message))
-        )
+        if isinstance(self.message, str):
+            return self.message
+        return spoken_text(_as_mapping(self.message))
 
 
 def turn_functions(scope: Scope, functions: Sequence[Callable[..., Any]]) -> list[ExtraTool]:
@@ -152,12 +150,8 @@ def check(settings: Settings, message: Content, images: Sequence[Image]) -> None
 
 
 def _check(settings: Settings, content: Content) -> None:
-    parse_content(
-        content,
-        "message",
-        limits.MAX_MESSAGE_BYTES,
-        Policy("reject") if settings.secrets == "reject" else OFF,
-    )
+    policy = Policy("reject") if settings.secrets == "reject" else OFF
+    parse_content(content, "message", limits.MAX_MESSAGE_BYTES, policy)
 
 
 @contextmanager
@@ -211,10 +205,10 @@ def begin(
         except KeyReused:
             raise KeyReused(key=key) from None  # name the caller's key, not the derived one
         again = user_message.seq <= before
-        later = (
-            scope.messages.list(stored.id, after=encode_cursor([user_message.seq])) if again else ()
-        )
-        overtaken = any(message.role == "user" for message in later)
+        overtaken = False
+        if again:
+            later = scope.messages.list(stored.id, after=encode_cursor([user_message.seq]))
+            overtaken = any(message.role == "user" for message in later)
         yield OpenTurn(
             scope,
             stored,
@@ -387,7 +381,7 @@ class _ToolLoop:
                 raise
 
     def _extra_tools(self, servers: McpConnections) -> Iterator[ExtraTool]:
-        """Yield the agent's tools beyond memory; note those that cannot be used."""
+        """Yield the agent's extra tools; collect the names of tools that cannot be used."""
         extra_tools = self._scope.services.extra_tools
         memory_tools = {tool.name for tool in self._scope.tools()}
         for name in dict.fromkeys(self._names):
@@ -487,25 +481,18 @@ class _ToolLoop:
     def _final_message(self, reply: Reply) -> Mapping[str, Any]:
         problem = ""
         if not reply.text.strip():
-            problem = (
-                f"it still calls tools after {limits.CHAT_ROUNDS} rounds"
-                if reply.calls
-                else "it is empty"
-            )
+            problem = "it is empty"
+            if reply.calls:
+                problem = f"it still calls tools after {limits.CHAT_ROUNDS} rounds"
         elif len(reply.text.encode()) > limits.MAX_MESSAGE_BYTES // 2:
             problem = "it exceeds the maximum size of a message"
         if problem:
             self._record_call(reply, f"BadAnswer: {problem}")
             raise BadAnswer(model=_model_name(reply.model), problem=problem)
-        message = {
-            "role": "assistant",
-            "content": {"text": reply.text, "cut": True} if reply.cut else reply.text,
-        }
+        content = {"text": reply.text, "cut": True} if reply.cut else reply.text
         totals = _total_usage(self._output.replies)
-        return {
-            **message,
-            **{name: value for name, value in totals.items() if name != "latency_ms"},
-        }
+        del totals["latency_ms"]
+        return {"role": "assistant", "content": content, **totals}
 
 
 def build_answer(
@@ -522,7 +509,7 @@ def build_answer(
     )
     result = replace(result, asked_seq=open_turn.seq, again=output is None)
     if output is None:
-        call = scope.services.database.read(
+        model_call = scope.services.database.read(
             scope.owner.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
         )
         messages = scope.messages.list(
@@ -532,30 +519,25 @@ def build_answer(
         )
         # Raises NotFound if the message was removed since.
         last = scope.messages.get(turn.session, turn.last_seq)
-        called = [
-            tool_call.name
-            for message in messages
-            if message.seq <= last.seq
-            for tool_call in pairing.tool_calls(message.content)
-        ]
+        called = []
+        for message in messages:
+            if message.seq <= last.seq:
+                called += [call.name for call in pairing.tool_calls(message.content)]
         totals: dict[str, Any] = {
             "tokens_in": last.tokens_in or 0,
             "tokens_out": last.tokens_out or 0,
             "cost": last.cost,
         }
-        if call is not None:
-            totals |= {
-                "model": call.model,
-                "latency_ms": call.parameters.get(_LATENCY, call.latency_ms) or 0.0,
-            }
-        marks = last.content
+        if model_call is not None:
+            latency = model_call.parameters.get(_LATENCY, model_call.latency_ms)
+            totals |= {"model": model_call.model, "latency_ms": latency or 0.0}
         return replace(
             result,
             **totals,
             text=last.text,
             tools=called,
-            without_model=WITHOUT_MODEL in marks,
-            cut="cut" in marks,
+            without_model=WITHOUT_MODEL in last.content,
+            cut="cut" in last.content,
         )
     if not output.replies:
         return replace(result, text=output.messages[-1]["content"]["text"], without_model=True)
@@ -617,12 +599,10 @@ def find_saved_turn(scope: Scope, session: str, key: str) -> Turn | None:
 
 def _message_to_store(message: Content, images: Sequence[StoredImage]) -> Content:
     """Return the message to store, with a placeholder for each image."""
-    content = (
-        {"text": message}
-        if isinstance(message, str) and not isinstance(message, canonical.JsonText)
-        else message
-    )
-    value = _as_mapping(content)
+    if isinstance(message, str) and not isinstance(message, canonical.JsonText):
+        value: Mapping[str, Any] = {"text": message}
+    else:
+        value = _as_mapping(message)
     if not spoken_text(value).strip() and not images:
         raise Invalid(field="message", problem="must contain text or an image")
     if not images:
@@ -634,9 +614,9 @@ def _message_to_store(message: Content, images: Sequence[StoredImage]) -> Conten
 
 
 def _as_mapping(message: Content) -> Mapping[str, Any]:
-    value = (
-        canonical.parse(message, "message") if isinstance(message, canonical.JsonText) else message
-    )
+    value: Any = message
+    if isinstance(message, canonical.JsonText):
+        value = canonical.parse(message, "message")
     if not isinstance(value, Mapping):
         raise Invalid(field="message", problem="must be text or a JSON object")
     return value

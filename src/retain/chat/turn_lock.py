@@ -2,8 +2,7 @@
 
 Within a process, turns wait in the order of their arrival; between processes, a lease decides. The
 lease is short and is renewed while a turn runs, so a process that dies blocks the session only
-briefly. The lease keeps the order. The turn's key, not the lease, prevents that a turn is saved
-twice.
+briefly. The lease only keeps the order: the turn's key prevents that a turn is saved twice.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def hold_session(database: Database, tenant: str, session: str, seconds: float) 
 
 @contextmanager
 def _wait_in_queue(tenant: str, session: str, deadline: float) -> Iterator[None]:
-    """Wait until no earlier turn of the session is left in this process."""
+    """Wait until all earlier turns of the session in this process have ended."""
     name = (tenant, session)
     my_turn = threading.Event()
     with _lock:

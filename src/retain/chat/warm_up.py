@@ -23,9 +23,9 @@ _log = logging.getLogger("retain.warm_up")
 
 @contextmanager
 def warming_up(memory: Memory, *, start: bool = True) -> Iterator[threading.Thread]:
-    """Load in a thread. Errors are only logged: the first request that needs it raises them.
+    """Load libraries and weights in a thread.
 
-    Without `start`, the caller starts the thread.
+    Errors are only logged: the first request that needs a library raises them. Without `start`, the caller starts the thread.
     """
     stopping = threading.Event()
     thread = threading.Thread(
@@ -49,15 +49,13 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
         try:
             load()
         except Exception as error:  # the first request loads it again and raises the error
-            _log.warning(
-                "%s could not be loaded before it is needed: %s", name, type(error).__name__
-            )
+            _log.warning("Warm-up could not load %s: %s", name, type(error).__name__)
         else:
-            _log.info("%s is loaded, in %.1f s", name, time.monotonic() - started)
+            _log.info("Warm-up loaded %s in %.1f s", name, time.monotonic() - started)
 
 
 def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the names and loaders of what to load. Nothing is sent to a service."""
+    """Yield the name and the loader of each part to load. Nothing is sent to a service."""
     services = memory.services
     embedder = services.embedder
     if embedder is not None and not isinstance(embedder, ServiceEmbedder):
@@ -66,7 +64,7 @@ def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     models += [services.models.named(name) for name in _models_of_agents(memory)]
     for model in dict.fromkeys(models):
         if isinstance(model, RemoteModel):
-            yield f"what {model.name} needs", model.prepare
+            yield f"the libraries of {model.name}", model.prepare
 
 
 def _models_of_agents(memory: Memory) -> Sequence[str]:

@@ -43,7 +43,7 @@ def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool =
 
 @contextmanager
 def naming(file: str) -> Iterator[None]:
-    """Name the file in errors about a file."""
+    """Add the name of the file to errors about it."""
     try:
         yield
     except Invalid as error:
@@ -99,7 +99,10 @@ def audited(memory: Memory, tenant: str, action: str) -> Memory:
 def add_to_audit_log(
     memory: Memory, tenants: Iterable[str], action: str, subject: str = ""
 ) -> None:
-    """Audit an action that writes nothing else, or is done, in the tenants that exist."""
+    """Add an audit row about an action, in each of the tenants that exists.
+
+    For actions that write nothing themselves, or that have already finished.
+    """
     if not is_audited(memory.settings, action):
         return
     name = operator("").name
@@ -118,11 +121,11 @@ ALL_TENANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Command:
-    """A command. Its first sentence of help is in `retain.cli.main.COMMANDS`."""
+    """A command. The first sentence of its help is in `retain.cli.main.COMMANDS`."""
 
     name: str  # with a space for a command of a group: "keys create"
     run: Callable[[Arguments], int]  # returns the exit status
     example: str
-    scope: tuple[str, ...] = ()  # the scope options that it uses
+    scope: tuple[str, ...] = ()  # the scope options of the command
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)  # for add_argument
-    details: str = ""  # more of the help, after its first sentence
+    details: str = ""  # the help after its first sentence

@@ -19,7 +19,7 @@ MAX_EXCERPT_CHARACTERS = 60
 
 
 def context(arguments: Arguments) -> int:
-    """Show a context, or explain the one of a turn."""
+    """Show a context, or explain the context of a turn."""
     if arguments.what == "explain" and not arguments.turn:
         raise Invalid(field="TURN", problem="is required: retain context explain TURN")
     if arguments.what is None and not arguments.session:
@@ -60,7 +60,7 @@ def _format(assembled: Context, shape: str) -> str:
 
 
 def _load_texts(scope: Scope, session: str, report: Report) -> dict[str, str]:
-    """Return the texts of a report's sources as they are now; a report itself holds no text."""
+    """Return the current texts of a report's sources; the report itself contains no text."""
     texts = {}
     for item in report.items:
         kind, _, id = item.source.partition(" ")

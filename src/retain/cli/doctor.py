@@ -43,7 +43,7 @@ State = Literal["ok", "warning", "problem"]
 WARN_FREE_BYTES = 1 << 30
 MIN_FREE_BYTES = 128 << 20
 WARN_LAG_SECONDS = 60.0
-MAX_VERIFIED_BYTES = 256 << 20  # a larger file is left to `retain verify`
+MAX_VERIFIED_BYTES = 256 << 20  # only `retain verify` checks larger files
 SERVER_SECONDS = 2.0
 MAX_STATUS_BYTES = 64 << 10
 
@@ -89,7 +89,7 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
             message = f"There is no database yet at {settings.shown('database')}."
             yield Check("database", "ok", message, "The first write or `retain serve` creates it.")
         elif lost := lost_commits(settings):
-            # Opening the database would discard what is left of them.
+            # Opening the database would discard the rest of these commits.
             yield Check(
                 "database",
                 "problem",
@@ -123,12 +123,12 @@ def _check_backup(arguments: Arguments) -> Iterator[Check]:
     except RetainError as error:
         yield Check("backup", "problem", str(error), todo)
         return
-    wrong = [finding for finding in findings if not finding.ok]
-    for finding in wrong:
+    failed = [finding for finding in findings if not finding.ok]
+    for finding in failed:
         yield Check(
             "backup", "problem", f"Check failed: {finding.check} ({finding.problem}).", todo
         )
-    if not wrong:
+    if not failed:
         yield Check("backup", "ok", f"All {len(findings)} checks of {file} passed.")
 
 
@@ -137,7 +137,7 @@ def _verify_file(settings: Settings) -> list[Finding]:
     database, migrations = connect(settings, create=False, read_only=True)
     with closing(database):
         checks = (*CHECKS, *open_index(database, settings).engine.checks)
-        # An older schema is no fault of a backup: opening it for use migrates it.
+        # A backup may have an older schema: opening the restored file migrates it.
         schema = min(database.version(), migrations[-1].number)
         if schema < migrations[-1].number:
             checks = ()
@@ -206,9 +206,11 @@ def _check_database(memory: Memory) -> Iterator[Check]:
     expected = memory.migrations[-1].number
     if schema > expected:
         todo = "Use the version of retain that wrote it, or a newer one."
-        yield Check("schema", "problem", f"Schema {schema}; this retain knows {expected}.", todo)
+        yield Check(
+            "schema", "problem", f"Schema {schema}; this version of retain needs {expected}.", todo
+        )
     elif schema < expected:
-        todo = "Run `retain migrate up`; starting the server does it too."
+        todo = "Run `retain migrate up`, or start the server, which also migrates."
         yield Check("schema", "warning", f"Schema {schema} of {expected}.", todo)
     else:
         yield Check("schema", "ok", f"Schema {schema} is current.")
@@ -239,11 +241,11 @@ def _check_disk(figures: dict[str, float]) -> Iterator[Check]:
 
 def _verify(memory: Memory) -> Iterator[Check]:
     findings = memory.verify()
-    wrong = [finding for finding in findings if not finding.ok]
-    for finding in wrong:
+    failed = [finding for finding in findings if not finding.ok]
+    for finding in failed:
         message = f"Check failed: {finding.check} ({finding.problem})."
         yield Check("verify", "problem", message, "See `retain verify` and the operations guide.")
-    if not wrong:
+    if not failed:
         yield Check("verify", "ok", f"All {len(findings)} checks of the data passed.")
 
 
@@ -340,7 +342,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _check_server(settings: Settings, database: str, named_url: str | None) -> Check:
-    """Check the server that the user named, else what listens on the port of the settings."""
+    """Check the server that the user named, or the program that listens on the configured port."""
     url = _local_url(settings) if named_url is None else named_url.rstrip("/")
     if named_url is None and not _is_listening(settings):
         return Check("server", "ok", "The server is not running.", "Run `retain serve`.")
@@ -385,7 +387,7 @@ def _is_listening(settings: Settings) -> bool:
 def _check_served_database(
     url: str, opener: urllib.request.OpenerDirector, database: str, key: str
 ) -> Check:
-    """Compare the database of a server that is ready with the one of the settings."""
+    """Compare the database of a server that is ready with the database in the settings."""
     request = urllib.request.Request(f"{url}/api/status")  # noqa: S310 - http or https
     if key:
         request.add_header("Authorization", f"Bearer {key}")
@@ -416,7 +418,7 @@ COMMANDS = (
             "--backup": {
                 "metavar": "FILE",
                 "type": Path,
-                "help": "check only this file that `retain backup` wrote, and what lies beside it",
+                "help": "check only this file that `retain backup` wrote, and the files beside it",
             },
             "--models": {
                 "action": "store_true",

@@ -69,7 +69,7 @@ def _import(arguments: Arguments) -> int:
 def _import_other(arguments: Arguments) -> int:
     with _memory(arguments) as memory, _file(arguments.file) as name:
         tenant, user, agent = scope_names(arguments, memory.settings)
-        about: dict[str, Any] = {
+        options: dict[str, Any] = {
             "tenant": tenant,
             "user": user,
             "agent": agent,
@@ -79,7 +79,7 @@ def _import_other(arguments: Arguments) -> int:
         }
         with progress("importing") as bar:
             report = import_from(
-                memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar
+                memory, name, arguments.format, **options, dry_run=arguments.dry_run, progress=bar
             )
         if not arguments.dry_run:
             add_to_audit_log(memory, report.tenants, "import", f"from {arguments.format}")
@@ -100,13 +100,13 @@ def _show(report: Report, *, json_wanted: bool) -> None:
         show(report, json_wanted=True)
         return
     rows = [
-        (what, str(number), str(report.written[what]), str(report.there[what]))
-        for what, number in report.read.items()
+        (kind, str(number), str(report.written[kind]), str(report.there[kind]))
+        for kind, number in report.read.items()
     ]
     written_heading = "would be written" if report.dry_run else "written"
     print_table(("", "read", written_heading, "already there"), rows)
     if report.unplaced:
-        print(f"\n{len(report.unplaced)} were not imported:")
+        print(f"\n{len(report.unplaced)} records were not imported:")
         unplaced = [(item.what, item.where, item.reason) for item in report.unplaced]
         print_table(("what", "where", "why"), unplaced)
 
@@ -123,7 +123,7 @@ def _check_is_export(name: str) -> None:
 
 @contextmanager
 def _file(name: str) -> Iterator[str]:
-    """Yield the name of a file that can be read twice; standard input is copied to one."""
+    """Yield the name of a file that can be read twice; standard input is copied to a file."""
     if name != "-":
         if "://" not in name and not Path(name).is_file():
             problem = "it is a folder" if Path(name).is_dir() else "it does not exist"
@@ -161,7 +161,7 @@ COMMANDS = (
             },
             "--shared": {
                 "action": "store_true",
-                "help": "import what belongs to no user for all users",
+                "help": "import records that belong to no user, for all users",
             },
             "--map": {
                 "metavar": "NAME",

@@ -21,31 +21,31 @@ def jobs(arguments: Arguments) -> int:
     if every is not None and not 0 < every < 1_000_000:
         raise Invalid(field="--every", problem="must be a number of seconds above 0")
     with open_memory(arguments) as memory:
-        worker = JobRunner(memory.services)
+        runner = JobRunner(memory.services)
         if every is None:
             with progress("working") as bar:
-                worked = worker.run(tenants(arguments, memory), bar)
-            _show(worked, arguments)
-            return ModelError.exit_code if worked.failed else 0
+                results = runner.run(tenants(arguments, memory), bar)
+            _show(results, arguments)
+            return ModelError.exit_code if results.failed else 0
         with _stop_on_sigterm():
             try:
                 while True:
-                    _run_once(worker, tenants(arguments, memory), arguments)
+                    _run_once(runner, tenants(arguments, memory), arguments)
                     time.sleep(every)
             except KeyboardInterrupt:
                 print("Stopped.", file=sys.stderr)
     return 0
 
 
-def _run_once(worker: JobRunner, chosen: list[str] | None, arguments: Arguments) -> None:
-    """Run the due jobs once; if the database is unavailable, report it and go on."""
+def _run_once(runner: JobRunner, chosen: list[str] | None, arguments: Arguments) -> None:
+    """Run the due jobs once; if the database is unavailable, print the error and continue."""
     try:
-        worked = worker.run(chosen)
+        results = runner.run(chosen)
     except StorageError as error:
         print(f"retain: {plain(str(error))}", file=sys.stderr, flush=True)
         return
-    if worked.done or worked.failed:
-        _show(worked, arguments)
+    if results.done or results.failed:
+        _show(results, arguments)
         sys.stdout.flush()
 
 
@@ -56,22 +56,22 @@ def _stop_on_sigterm() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    previous_handler = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
-def _show(worked: JobResults, arguments: Arguments) -> None:
+def _show(results: JobResults, arguments: Arguments) -> None:
     if arguments.json:
-        show(worked, json_wanted=True)
+        show(results, json_wanted=True)
         return
     rows = [
-        (name, str(job.done), str(job.left), str(job.failed)) for name, job in worked.jobs.items()
+        (name, str(job.done), str(job.left), str(job.failed)) for name, job in results.jobs.items()
     ]
     print_table(("job", "done", "left", "failed"), rows)
-    for error in worked.errors:
+    for error in results.errors:
         print(f"retain: {plain(error)}", file=sys.stderr)
 
 

@@ -14,7 +14,7 @@ from retain.memory import Memory
 
 _FIRST_KEY = (
     "This is the first key of this database: from now on, every request to its server needs a key, "
-    "also on this machine."
+    "even from this machine."
 )
 _NO_ADMIN_KEY = """
 WARNING: It has no admin permission, and there is no other key. Over HTTP, nobody can manage keys or
@@ -108,11 +108,11 @@ COMMANDS = (
         "retain keys create ci --permissions read,write --tenant acme --days 90 > ci.key",
         ("tenant", "user", "agent"),
         {
-            "name": {"metavar": "NAME", "help": "what the key is for"},
+            "name": {"metavar": "NAME", "help": "a name that says what the key is for"},
             "--permissions": {
                 "metavar": "A,B",
                 "default": "read,write",
-                "help": "any of read, write, delete and admin; none includes another "
+                "help": "any of read, write, delete and admin; no permission includes another "
                 "(default: read,write)",
             },
             "--days": {

@@ -42,7 +42,7 @@ COMMANDS = {
         "migrate down": "Revert the newest migrations and delete their data.",
         "verify": "Check the order of messages, references, indexes and isolation.",
         "export": "Export a tenant or one user as JSON Lines.",
-        "reindex": "Add to the search index what is missing from it.",
+        "reindex": "Add missing rows to the search index and remove stray rows.",
         "purge": "Remove old messages and expired state, in small batches.",
         "erase": "Remove all data of one user, or of one agent, and print a receipt.",
         "backup": "Write a consistent copy of the database while it is in use.",
@@ -60,7 +60,7 @@ COMMANDS = {
         "jobs": "Run the background jobs that are due: vectors, summaries, consolidation, retention.",
     },
     "context_command": {
-        "context": "Show what a model would receive for a message, or received for a turn, and why.",
+        "context": "Show the context of a message or a saved turn, and the reason for each part.",
     },
     "search_command": {
         "search": "Search the memory by words and by meaning.",
@@ -70,7 +70,7 @@ COMMANDS = {
         "knowledge search": "Find passages of documents that answer a question, by words and by meaning.",
     },
     "chat_command": {
-        "chat": "Talk with an agent that remembers. Lines from a pipe are answered one by one.",
+        "chat": "Chat with an agent that has memory. Lines from a pipe are answered one by one.",
     },
     "mcp_command": {
         "mcp": "Serve the memory to an MCP client that starts this command.",
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # never fail on an odd character
+            stream.reconfigure(errors="backslashreplace")  # escape what cannot be encoded
     words = sys.argv[1:] if argv is None else list(argv)
     arguments = parser(words).parse_args(words)
     try:
@@ -148,8 +148,8 @@ def _open_closed_streams() -> None:
 def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser of a command line.
 
-    Every command is listed, but only those that the words name get their arguments: adding those
-    of all commands takes as long as a short command itself.
+    Every command is listed, but only commands that the words name get their arguments: adding the
+    arguments of all commands takes as long as running a short command.
     """
     top = argparse.ArgumentParser(
         prog="retain",
@@ -193,7 +193,7 @@ def _add_group(commands: Any, name: str, about: str) -> Any:
 
 
 def _show_help_alone(command: argparse.ArgumentParser) -> None:
-    """Show the help of a command that was given without one of its own commands."""
+    """Print the help of a command that is called without a subcommand."""
 
     def show_help(arguments: argparse.Namespace) -> int:
         command.print_help()
@@ -217,7 +217,7 @@ def _add_command(commands: Any, verb: str, command: Command, about: str) -> None
 
 
 def _check_scope_options(arguments: argparse.Namespace) -> None:
-    """Refuse a scope option that the command does not use."""
+    """Reject a scope option that the command does not use."""
     for name in SCOPE:
         if getattr(arguments, name) is not None and name not in arguments.scope_options:
             raise Invalid(field=f"--{name}", problem="is not an option of this command")

@@ -1,7 +1,7 @@
 """`retain mcp`: serve the memory over standard input and output to an MCP client.
 
 Standard output carries only the protocol; messages go to standard error. No key is needed, because
-whoever starts the command can open the database. Several such processes may share one database.
+the user who starts the command can open the database. Several such processes may share one database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retain.memory import Memory
 
 
 def mcp(arguments: Arguments) -> int:
-    """Serve until the client closes our standard input."""
+    """Serve until the client closes standard input."""
     try:
         # Imported here because they need the extra `mcp`.
         import anyio
@@ -50,7 +50,7 @@ def mcp(arguments: Arguments) -> int:
 
 def _warn_if_missing(name: str, value: str | None) -> None:
     if value is None:
-        message = f"without --{name}, nothing that belongs to one {name} can be stored"
+        message = f"without --{name}, memories of a single {name} cannot be stored"
         print(f"retain mcp: {message}", file=sys.stderr)
 
 

@@ -92,19 +92,19 @@ def verify(arguments: Arguments) -> int:
     """Check order, references, indexes and isolation."""
     with open_memory(arguments, migrate_up=False) as memory:
         findings = memory.verify()
-    wrong = [finding for finding in findings if not finding.ok]
+    failed = [finding for finding in findings if not finding.ok]
     if arguments.json:
-        show({"ok": not wrong, "checks": findings}, json_wanted=True)
+        show({"ok": not failed, "checks": findings}, json_wanted=True)
     else:
         print_table(
             ("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings]
         )
-        all_passed = f"All {len(findings)} checks passed."
-        some_failed = (
-            f"{len(wrong)} of {len(findings)} checks failed. See docs/guides/operations.md."
-        )
-        print(some_failed if wrong else all_passed)
-    return 1 if wrong else 0
+        if failed:
+            count = f"{len(failed)} of {len(findings)}"
+            print(f"{count} checks failed. See docs/guides/operations.md.")
+        else:
+            print(f"All {len(findings)} checks passed.")
+    return 1 if failed else 0
 
 
 def export(arguments: Arguments) -> int:
@@ -145,10 +145,10 @@ def purge(arguments: Arguments) -> int:
             )
         chosen = tenants(arguments, memory)
         # On a full disk, an audit entry can only be written after space was freed.
-        purging = (
-            memory if arguments.emergency else audited(memory, memory.settings.tenant, "purge")
-        )
-        result = purging.purge(
+        purged_memory = memory
+        if not arguments.emergency:
+            purged_memory = audited(memory, memory.settings.tenant, "purge")
+        result = purged_memory.purge(
             days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar
         )
         if arguments.emergency:
@@ -168,7 +168,7 @@ def models(arguments: Arguments) -> int:
 
 
 def erase(arguments: Arguments) -> int:
-    """Erase a user."""
+    """Erase a user or an agent."""
     if bool(arguments.user) == bool(arguments.agent):
         problem = "is required: the user to erase, such as --user ada, or an agent: --agent scout"
         raise Invalid(field="user", problem=problem)
@@ -180,8 +180,9 @@ def erase(arguments: Arguments) -> int:
                 f"This permanently removes agent {arguments.agent} of tenant {tenant} with its "
                 "entries, notes and sessions.",
             )
-            erasing = audited(memory, tenant, "agents_erase")
-            show(erasing.erase_agent(arguments.agent, tenant=tenant), json_wanted=arguments.json)
+            audited_memory = audited(memory, tenant, "agents_erase")
+            agent_receipt = audited_memory.erase_agent(arguments.agent, tenant=tenant)
+            show(agent_receipt, json_wanted=arguments.json)
             return 0
         _confirm(
             arguments,
@@ -234,17 +235,17 @@ def _print_sql(memory: Memory, due: list[migrate.Migration], *, up: bool) -> int
 
 
 def _report_migrations(
-    memory: Memory, done: list[migrate.Migration], arguments: Arguments, what: str
+    memory: Memory, migrations: list[migrate.Migration], arguments: Arguments, action: str
 ) -> int:
     current = memory.database.version()
     if arguments.json:
         show(
-            {"version": current, "migrations": [migration.number for migration in done]},
+            {"version": current, "migrations": [migration.number for migration in migrations]},
             json_wanted=True,
         )
         return 0
-    for migration in done:
-        print(f"{migration.number:04} {migration.name} {what}")
+    for migration in migrations:
+        print(f"{migration.number:04} {migration.name} {action}")
     print(f"{memory.database.name} is at schema {current}.")
     return 0
 
@@ -276,8 +277,8 @@ _MIGRATE: dict[str, dict[str, Any]] = {
 ERASE_DETAILS = """\
 This permanently removes everything that belongs to the user: sessions with their messages and
 summaries, notes, entries, references, documents, state, graph, items and model calls, and their
-search index. Data of other users and data that belongs to no user stay. So do backups and exports
-that were made before: remove or redo them.
+search index. Data of other users and data that belongs to no user stay. Earlier backups and exports
+still contain the data: delete them or make new ones.
 
 The command asks for confirmation. The receipt has the number of removed rows per table. To keep a
 copy, run `retain export FILE --user NAME` first.

@@ -15,7 +15,10 @@ _SCOPE_HELP = {
 
 
 def common_options(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParser:
-    """Return the options that commands share; given twice, the one after the command wins."""
+    """Return the options that commands share.
+
+    An option after the command overrides the same option before it.
+    """
     options = argparse.ArgumentParser(
         add_help=False, argument_default=None if top else argparse.SUPPRESS
     )

@@ -51,7 +51,7 @@ _COLUMNS = {
         "revoked_at",
     ),
     "Turn": ("id", "first_seq", "last_seq", "interaction", "created_at"),
-    "Deed": ("number", "at", "who", "what", "subject", "secrets", "request_id"),
+    "AuditRecord": ("number", "at", "who", "what", "subject", "secrets", "request_id"),
     "Interaction": (
         "created_at",
         "route",
@@ -90,7 +90,7 @@ def show(value: Any, *, json_wanted: bool) -> None:
 
 
 def show_raw(value: Any) -> None:
-    """Print a content itself to standard output, and its version to standard error."""
+    """Print only the content to standard output, and its version to standard error."""
     if isinstance(value, Note):
         note = f"version {value.version}" if value.version else "no notes yet"
         text = plain(value.text) if sys.stdout.isatty() else value.text
@@ -172,7 +172,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _show_fields(record: dict[str, Any]) -> None:
-    """Print one record, a field per line; a field of counts has a line for each."""
+    """Print one record, a field per line; a field with several counts has one line per count."""
     rows: list[tuple[str, str]] = []
     for name, value in record.items():
         if isinstance(value, dict) and value and all(type(n) is int for n in value.values()):

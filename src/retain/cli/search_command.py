@@ -162,7 +162,7 @@ def open_command(hit: Hit, tenant: str | None = None, user: str | None = None) -
         case "items":
             area, *place, key = json.loads(hit.id)
             listed = ",".join(place)
-            if canonical.listed(listed) != place:
+            if canonical.split_list(listed) != place:
                 listed = json.dumps(place, ensure_ascii=False)
             command = ["items", "get", listed, key]
             if area != "tenant":

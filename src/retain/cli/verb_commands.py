@@ -221,7 +221,7 @@ _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ..
     (tuple[int, int], _range),
     (Any, lambda value, name, arguments: JsonText(value)),
     (Mapping[str, Any], lambda value, name, arguments: JsonText(value)),
-    (Sequence[str], lambda value, name, arguments: canonical.listed(value)),
+    (Sequence[str], lambda value, name, arguments: canonical.split_list(value)),
     (Sequence[NewMessage | Mapping[str, Any]], _messages),
     (Sequence[Mapping[str, Any]], _messages),
 )

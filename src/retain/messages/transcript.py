@@ -48,7 +48,7 @@ def split(messages: Sequence[Message], room: int) -> list[str]:
         transcript = shorten(transcript, room * (MAX_PIECES - 1))
     pieces: list[str] = []
     while transcript:
-        piece = counting.cut(transcript, room, some=True)
+        piece = counting.cut(transcript, room, not_empty=True)
         line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(transcript) else 0
         if line and counting.estimate(transcript[line:]) <= room * (MAX_PIECES - 1 - len(pieces)):
             piece = piece[:line]

@@ -142,7 +142,9 @@ def _cut(text: str, start: int, end: int) -> Iterator[_Piece]:
     """Cut text without lines or sentences: after a word, else between two characters."""
     while start < end:
         piece = cut(
-            text[start : min(end, start + TARGET_TOKENS * _CHARACTERS)], TARGET_TOKENS, some=True
+            text[start : min(end, start + TARGET_TOKENS * _CHARACTERS)],
+            TARGET_TOKENS,
+            not_empty=True,
         )
         at = start + len(piece)
         if at < end and (

@@ -100,7 +100,7 @@ class RunningTurn:
                 if not self.ended:
                     await woken.wait()
         if isinstance(self._error, RetainError):
-            raise self._error.again()
+            raise self._error.copy()
         if self._error is not None:
             raise self._error
         return self._result

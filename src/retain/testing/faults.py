@@ -221,4 +221,4 @@ def _strike(fault: _Fault | None) -> None:
     if fault.seconds:
         time.sleep(fault.seconds)
     if fault.error is not None:
-        raise fault.error.again() if isinstance(fault.error, RetainError) else fault.error
+        raise fault.error.copy() if isinstance(fault.error, RetainError) else fault.error

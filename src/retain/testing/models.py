@@ -137,7 +137,7 @@ class ScriptedModel:
             answer = self._answers[min(len(self.requests), len(self._answers) - 1)]
             self.requests.append(request)
         if isinstance(answer, RetainError):
-            raise answer.again()
+            raise answer.copy()
         reply = answer if isinstance(answer, str | Reply) else answer(request)
         return reply if isinstance(reply, Reply) else Reply(reply, (), self.name)
 

@@ -4319,7 +4319,7 @@ export interface components {
         StateSetRequest: {
             /**
              * Value
-             * @description The value as JSON; text needs quotes.
+             * @description The value as JSON; a string needs double quotes.
              * @example {
              *       "dark": true
              *     }

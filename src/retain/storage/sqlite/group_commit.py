@@ -40,7 +40,7 @@ class Job:
                 problem="the thread that was writing for this one was interrupted"
             )
             shared = error if isinstance(error, Exception) else interrupted
-            self.error = shared.again() if isinstance(shared, RetainError) else shared
+            self.error = shared.copy() if isinstance(shared, RetainError) else shared
 
     def outcome(self) -> Any:
         """Return the result, or raise the error."""
