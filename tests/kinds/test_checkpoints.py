@@ -18,9 +18,10 @@ from retain.kinds.checkpoints import checkpoint, checkpoints
 from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.storage.database import Transaction
+from retain.storage.sqlite.engine import SqliteTransaction
 from retain.testing import with_faults
 from tests.conftest import Now, one_engine
-from tests.recording import WorkCounter
+from tests.recording import WorkCounter, recorded_calls
 
 BINARY = bytes(range(256))
 
@@ -374,6 +375,24 @@ def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
     assert all(long <= 1.3 * short + 5 for short, long in zip(cost[10], cost[1000], strict=True)), (
         cost
     )
+
+
+@one_engine
+def test_a_step_is_read_with_one_statement(me: Scope) -> None:
+    """With its values and writes: over a network, each statement is a round trip."""
+    steps(me, "t", 3)
+    written = [Write("task", n, "n", ("bytes", b"x"), path) for n, path in ((1, "b"), (0, "a"))]
+    me.checkpoints.write("t", "00002", written)
+    me.checkpoints.write("t", "00001", written[:1])
+    with recorded_calls(SqliteTransaction.all) as reads:
+        newest = me.checkpoints.get("t")
+    with recorded_calls(SqliteTransaction.one) as other_reads:
+        me.checkpoints.get("t")
+    assert (len(reads), len(other_reads)) == (1, 0)
+    assert newest.values == {"big": ("bytes", BINARY * 40), "n": ("bytes", b"2")}
+    assert newest.writes == [written[1], written[0]]
+    assert me.checkpoints.get("t", id="00001").writes == written[:1]
+    assert [newest] == me.checkpoints.list("t", limit=1).items
 
 
 def test_unchanged_values_are_stored_once(memory: Memory, me: Scope) -> None:

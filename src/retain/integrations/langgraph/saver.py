@@ -267,14 +267,22 @@ class RetainSaver(BaseCheckpointSaver[str]):
 
     def _to_tuple(self, stored: StoredCheckpoint) -> CheckpointTuple:
         """Convert a stored checkpoint into LangGraph's form."""
-        values = {channel: self._load(value) for channel, value in stored.values.items()}
+        state, *loaded = self._load_all(
+            [
+                stored.state,
+                *stored.values.values(),
+                *[write.value for write in stored.writes],
+            ]
+        )
+        values = dict(zip(stored.values, loaded, strict=False))
+        written = zip(stored.writes, loaded[len(values) :], strict=True)
         parent = stored.parent
         return CheckpointTuple(
             _config(stored.thread, stored.ns, stored.id),
-            cast(Checkpoint, {**self._load(stored.state), "channel_values": values}),
+            cast(Checkpoint, {**state, "channel_values": values}),
             cast(CheckpointMetadata, stored.metadata),
             None if parent is None else _config(stored.thread, stored.ns, parent),
-            [(write.task, write.channel, self._load(write.value)) for write in stored.writes],
+            [(write.task, write.channel, value) for write, value in written],
         )
 
     def _dump(self, value: Any) -> Typed:
@@ -289,10 +297,13 @@ class RetainSaver(BaseCheckpointSaver[str]):
         return dumped
 
     def _load(self, value: Typed) -> Any:
+        return self._load_all([value])[0]
+
+    def _load_all(self, values: Sequence[Typed]) -> Sequence[Any]:
         blocked: list[SerdeEvent] = []
         token = _blocked.set(blocked)
         try:
-            loaded = self.serde.loads_typed(_reject_pickle(value))
+            loaded = [self.serde.loads_typed(_reject_pickle(value)) for value in values]
         finally:
             _blocked.reset(token)
         if blocked:

@@ -73,7 +73,7 @@ def namespace(ns: str) -> str:
     """Validate a namespace: nested names of graphs and tasks; '' is the outermost graph."""
     if not isinstance(ns, str):
         raise Invalid(field="ns", problem=f"must be text, not {type(ns).__name__}")
-    for name in canonical.within(ns, "ns", MAX_NAME_BYTES).split("|"):
+    for name in canonical.within(ns, "ns", MAX_NAME_BYTES).split("|") if ns else ():
         if name:
             canonical.key(name, "ns")
     return ns

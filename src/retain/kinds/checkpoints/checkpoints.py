@@ -7,6 +7,7 @@ not again with every step.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,6 +47,8 @@ def _misplaced(tx: Transaction) -> list[str]:
     ]
 
 
+_cached_line = functools.lru_cache(1024)(digest)
+
 _OWNED = "line in (select line from threads where tenant = :tenant and user_id = :user)"
 
 
@@ -80,7 +83,7 @@ class Checkpoints(Kind):
         if not isinstance(fields, Mapping):
             raise Invalid(field="metadata", problem="must be a JSON object")
         raw = canonical.dump(fields, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.masking)
-        run = json.loads(raw).get("run_id")
+        run = json.loads(raw).get("run_id") if "run_id" in fields else None
         step = {
             "id": canonical.key(id, "id"),
             "parent": None if parent is None else canonical.key(parent, "parent"),
@@ -101,7 +104,8 @@ class Checkpoints(Kind):
 
         def work(tx: Transaction) -> None:
             tx.send(_THREAD, line=line, **place)
-            tx.many(_KEEP, value_rows)
+            if value_rows:
+                tx.many(_KEEP, value_rows)
             tx.send(_ADD, line=line, **step)
 
         self._write("put", work, row={"line": line, "id": id}, idempotent=True)
@@ -113,10 +117,11 @@ class Checkpoints(Kind):
         """
         line = self._line(thread, ns)
         place = self._place(thread, ns)
+        canonical.key(id, "id")
         rows = [
             {
                 "line": line,
-                "checkpoint": canonical.key(id, "id"),
+                "checkpoint": id,
                 "task": canonical.key(write.task, "task"),
                 "idx": canonical.check_integer(write.idx, "idx", -(2**31), 2**31),
                 "path": canonical.text(write.path, "path", MAX_NAME_BYTES),
@@ -138,13 +143,12 @@ class Checkpoints(Kind):
         if id is not None:
             canonical.key(id, "id")
 
-        def work(tx: Transaction) -> Checkpoint:
-            row = tx.one(_LATEST, line=line) if id is None else tx.one(_GET, line=line, id=id)
-            if row is None:
-                raise NotFound(what="checkpoint", id=f"{thread} {id or ''}".strip())
-            return _filled(tx, [(line, thread, ns, *row)])[0]
-
-        return self._read(work)
+        rows = self._read(
+            lambda tx: tx.all(_WHOLE_LATEST if id is None else _WHOLE_STEP, line=line, id=id)
+        )
+        if not rows:
+            raise NotFound(what="checkpoint", id=f"{thread} {id or ''}".strip())
+        return _whole_checkpoint(thread, ns, rows)
 
     def list(
         self,
@@ -323,10 +327,39 @@ class Checkpoints(Kind):
         return self._write("duplicate", work, subject=target, idempotent=True)
 
     def _line(self, thread: str, ns: str) -> str:
-        return digest(self._owner.user or "", canonical.key(thread, "thread"), namespace(ns))
+        return _cached_line(self._owner.user or "", canonical.key(thread, "thread"), namespace(ns))
 
     def _place(self, thread: str, ns: str) -> dict[str, str]:
         return {"user": self._owner.user or "", "thread": thread, "ns": ns}
+
+
+def _whole_checkpoint(thread: str, ns: str, rows: Sequence[Row]) -> Checkpoint:
+    """Return the step that all rows of _WHOLE_STEP or _WHOLE_LATEST are of."""
+    values: dict[str, Typed] = {}
+    writes: list[Write] = []
+    step: Row = ()
+    for row in rows:
+        part, name, other, type, data, text, _, number = row
+        if part == 0:
+            step = row
+        elif part == 2:
+            writes.append(Write(name, number, text, decoded(type, data), other))
+        elif type is not None:  # the value is stored
+            values[name] = decoded(type, data)
+    writes.sort(key=lambda write: (write.path, write.task, write.idx))
+    _, id, parent, type, data, metadata, versions, created = step
+    return Checkpoint(
+        thread,
+        ns,
+        id,
+        parent,
+        decoded(type, data),
+        metadata,
+        json.loads(versions),
+        values,
+        writes,
+        clock.to_datetime(created),
+    )
 
 
 def _filled(tx: Transaction, rows: Sequence[Row]) -> list[Checkpoint]:
@@ -446,9 +479,32 @@ _WRITE = """insert into checkpoint_writes (tenant, line, checkpoint, task, idx, 
             on conflict (tenant, line, checkpoint, task, idx) do update
             set path = excluded.path, channel = excluded.channel, type = excluded.type, data = excluded.data
             where excluded.idx < 0"""
+# A step, the values of its channels and the writes after it, in one statement. Each value is looked
+# up by its key, as above; a value that is not stored has no type.
+_FOUND = """from channel_values found where found.tenant = :tenant and found.line = :line
+            and found.channel = pair.key and found.version = pair.value"""
+_PARTS = f""")
+    select 0, id, parent, type, data, metadata, versions, created_at from step
+    union all
+    select 1, pair.key, pair.value, (select type {_FOUND}), (select data {_FOUND}), '', '', 0
+    from step cross join {{members_of_versions}} pair
+    union all
+    select 2, written.task, written.path, written.type, written.data, channel, '', idx
+    from step cross join checkpoint_writes written
+    where written.tenant = :tenant and written.line = :line and checkpoint = step.id"""
 _FIELDS = "id, parent, type, data, metadata, versions, created_at from checkpoints "
-_GET = "select " + _FIELDS + "where tenant = :tenant and line = :line and id = :id"
-_LATEST = "select " + _FIELDS + "where tenant = :tenant and line = :line order by id desc limit 1"
+_WHOLE_STEP = (
+    "with step as materialized (select "
+    + _FIELDS
+    + "where tenant = :tenant and line = :line and id = :id"
+    + _PARTS
+)
+_WHOLE_LATEST = (
+    "with step as materialized (select "
+    + _FIELDS
+    + "where tenant = :tenant and line = :line order by id desc limit 1"
+    + _PARTS
+)
 _JOINED = """select checkpoints.line, thread, ns, id, parent, type, data, metadata, versions, checkpoints.created_at
              from threads join checkpoints on checkpoints.tenant = threads.tenant and checkpoints.line = threads.line
              where threads.tenant = :tenant and checkpoints.tenant = :tenant and user_id = :user

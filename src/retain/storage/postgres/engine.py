@@ -52,6 +52,8 @@ COLUMN_TYPES = {
     "{fields}": "cast(value as jsonb)",
     # The type of a field that is compared as a number; no value of it is an error.
     "{number}": "jsonb",
+    # A table of the members of a JSON object, with the columns `key` and `value`, both texts.
+    "{members_of_versions}": "json_each_text(cast(versions as json))",
 }
 KEEPALIVE_OPTIONS = {
     "connect_timeout": 3,

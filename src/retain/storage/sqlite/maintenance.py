@@ -27,6 +27,8 @@ COLUMN_TYPES = {
     "{fields}": "jsonb_patch('{}', value)",
     # The type of a field that is compared as a number; no value of it is an error.
     "{number}": "real",
+    # A table of the members of a JSON object, with the columns `key` and `value`, both texts.
+    "{members_of_versions}": "json_each(versions)",
 }
 
 
