@@ -63,7 +63,12 @@ def test_a_verb_takes_few_round_trips(me: Scope, round_trips: Callable[..., int]
     """One up to the first result that the verb needs, and one for the rest with the commit."""
     me.sessions.add("s")
     assert round_trips(lambda: me.messages.append("s", "user", "Hello.")) == 2
+    keys = iter("abc")
+    assert round_trips(lambda: me.messages.append("s", "user", "Hello.", key=next(keys))) == 2
     assert round_trips(lambda: me.messages.window("s", last=20)) == 2
+    assert round_trips(lambda: me.state.set("theme", "dark")) == 2
+    assert round_trips(lambda: me.items.put(("a",), "b", {"n": 1})) == 2
+    assert round_trips(lambda: me.items.put(("a",), "b", {"n": 1}, fields=[])) == 2
     state = ("json", b"{}")
     values = {("n", "1"): state, ("messages", "1"): state}
     assert round_trips(lambda: me.checkpoints.add("t", "1", state, values=values)) == 1

@@ -6,7 +6,7 @@ compare. That is why words and users are stored as hashes and compared as number
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,7 @@ class PostgresEngine(IndexReader):
                    select :tenant, word, owner, number from added, unnest(words) word""",
                 **rows[0],
                 owner=_owner(rows[0]["user_id"]),
-                words=_word_hashes(rows[0]),
+                words=_array(_word_hashes(rows[0])),
             )
             return
         for start in range(0, len(rows), ROWS_PER_STATEMENT):
@@ -142,7 +142,7 @@ class PostgresEngine(IndexReader):
                select :tenant, word, owner, number from added, unnest(words) word""",
             **columns,
             owner=[_owner(row["user_id"]) for row in rows],
-            words=list(chain.from_iterable(words)),
+            words=_array(chain.from_iterable(words)),
             past=[0, *ends[:-1]],
             until=ends,
         )
@@ -498,6 +498,11 @@ def _word_hashes(row: Mapping[str, Any]) -> list[int]:
     """Return the hashes of everything that a row is indexed under: its words and its marks."""
     names = marks(row["kind"], row["session_id"], row["place"])
     return list({*hashes_of(row["digest"]), *map(word_hash, names)})
+
+
+def _array(numbers: Iterable[int]) -> str:
+    """Return numbers as the text of an array: the driver takes seven times as long for a list."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _owner(user: str | None) -> int:

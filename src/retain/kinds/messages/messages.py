@@ -42,7 +42,7 @@ _NEWEST_SIZES = """select seq, role, tokens, chatter from messages
             where tenant = :tenant and session_id = :session and seq between :first and :upto and chatter < 2
             order by seq desc limit :size"""
 _INSERT_KEY = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
-               values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
+               values (:tenant, :session, :key, :digest, :first, :last, :now)"""
 _KEY_ROW = """select digest, first_seq, last_seq from message_keys
            where tenant = :tenant and session_id = :session and key = :key"""
 _INSERT_MENTION = (
@@ -353,9 +353,16 @@ class Messages(Kind):
         once: tuple[str, str] | None = None,
     ) -> list[Message]:
         """Insert rows with the next numbers, under a session lock that lasts until the commit."""
-        last, user, agent = self._lock(tx, session)
+        last, user, agent = self._lock(tx, session, once[0] if once else None)
         if once:
-            self._remember(tx, session, once, last + 1, last + len(rows))
+            tx.send(
+                _INSERT_KEY,
+                session=session,
+                key=once[0],
+                digest=once[1],
+                first=last + 1,
+                last=last + len(rows),
+            )
         if expected_last_seq not in (None, last):
             raise OutOfOrder(actual=last, expected=expected_last_seq)
         now = tx.now
@@ -424,27 +431,19 @@ class Messages(Kind):
             size = _MAX_ROWS_PER_READ
         return _between(tx, session, start, _MAX_SEQ, 1) if start < _MAX_SEQ else []
 
-    def _remember(
-        self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int
-    ) -> None:
-        """Store an idempotency key, or raise `Seen`. The caller holds the session's lock."""
-        if not tx.run(
-            _INSERT_KEY, session=session, key=once[0], digest=once[1], first=first, last=last
-        ):
-            raise Seen
-
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
         """Move the session's `first_at` back to an older message, so that retention finds it."""
         tx.send(_MOVE_FIRST_AT, session=session, at=at)
 
-    def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
+    def _lock(self, tx: Transaction, session: str, key: str | None = None) -> tuple[int, str, str]:
         """Lock a session until the commit; return its last message number, its user and its agent.
 
-        The number is 0 before the first message.
+        The number is 0 before the first message. Raises `Seen` if the idempotency key was used.
         """
         tx.lock_rows(
             "select 1 from sessions where tenant = :tenant and id = :session", session=session
         )
+        earlier_use = None if key is None else tx.send(_KEY_ROW, session=session, key=key)
         row = tx.one(
             """select touched_at, coalesce((select seq from messages where tenant = :tenant and session_id = :session
                                             order by seq desc limit 1), first_seq - 1), user_id, agent
@@ -458,6 +457,8 @@ class Messages(Kind):
                 id=session,
                 hint="Create one with `sessions add` or `sessions resume`.",
             )
+        if earlier_use is not None and earlier_use.rows():
+            raise Seen
         if tx.now - row[0] > clock.MINUTE:
             for statement in _TOUCH_SESSION:
                 tx.send(statement, session=session)

@@ -21,6 +21,13 @@ from psycopg.pq.abc import PGconn, PGresult
 from retain.storage.database import Row
 from retain.storage.postgres.connections import Connection, run_script
 
+# Looking up a member of an enumeration takes as long as the rest of the work for a result.
+COMMAND_OK = ExecStatus.COMMAND_OK
+TUPLES_OK = ExecStatus.TUPLES_OK
+PIPELINE_SYNC = ExecStatus.PIPELINE_SYNC
+BAD = ConnStatus.BAD
+IDLE = TransactionStatus.IDLE
+
 PREPARE_THRESHOLD = 5
 """A connection prepares a statement at its fifth use."""
 MAX_PREPARED = 200
@@ -54,7 +61,7 @@ class SentStatement:
     def count(self) -> int:
         """Return the number of rows that were returned or changed; wait for it if necessary."""
         result = self._arrived()
-        if result.status == ExecStatus.TUPLES_OK:
+        if result.status == TUPLES_OK:
             return result.ntuples
         return result.command_tuples or 0
 
@@ -103,11 +110,11 @@ class Pipeline:
         if not self._unanswered:
             return
         results = self._read_results()
-        if self.connection.pgconn.status == ConnStatus.BAD:
+        if self.connection.pgconn.status == BAD:
             problem = results[-1].get_error_message() if results else "the connection was closed"
             raise errors.OperationalError(problem)
         for result in results:
-            if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+            if result.status not in (COMMAND_OK, TUPLES_OK):
                 raise errors.error_from_result(result)
 
     def roll_back(self) -> None:
@@ -115,7 +122,7 @@ class Pipeline:
         try:
             if self._unanswered:
                 self._read_results()
-            if self.connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            if self.connection.pgconn.transaction_status != IDLE:
                 run_script(self.connection, b"rollback")
         except psycopg.Error:
             self.connection.close()
@@ -133,10 +140,10 @@ class Pipeline:
         for statement, result in zip(unanswered, results, strict=False):
             statement.result = result
         for key, statement in self._preparing:  # the server skips them after an error
-            if statement.result is None or statement.result.status != ExecStatus.COMMAND_OK:
+            if statement.result is None or statement.result.status != COMMAND_OK:
                 self.connection.prepared.names.pop(key, None)
         self._preparing.clear()
-        if pgconn.status == ConnStatus.OK:
+        if pgconn.status != BAD:
             pgconn.exit_pipeline_mode()
         return results
 
@@ -173,13 +180,15 @@ def _results(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
     results: list[PGresult] = []
     try:
         yield from send(pgconn)
-        while pgconn.status == ConnStatus.OK:
+        while True:
             result = (yield from fetch(pgconn)) if pgconn.is_busy() else pgconn.get_result()
-            if result is None:  # between the results of two statements
-                continue
-            if result.status == ExecStatus.PIPELINE_SYNC:
+            if result is not None:
+                if result.status == PIPELINE_SYNC:
+                    break
+                results.append(result)
+            elif pgconn.status == BAD:
                 break
-            results.append(result)
+            # None comes between the results of two statements.
     except errors.OperationalError:
         # The reason may be in the results: the server says why before it closes a connection.
         if not results or results[-1].status != ExecStatus.FATAL_ERROR:
