@@ -26,16 +26,19 @@ class Table:
         self.vectors: Any = (directions(5000, 64) * 127).astype(np.int8)
         self.numbers = list(range(1, size + 1))
         self.read = 0
+        self.reads = 0
 
     def source(self) -> Source:
         def since(mark: int) -> Iterator[Page]:
+            self.reads += 1
             result = np.array([number for number in self.numbers if number >= mark], np.int64)
             self.read += len(result)
             for start in range(0, len(result), 700):
                 some = result[start : start + 700]
                 yield Page(some, np.full(len(some), 1 / 127, np.float32), self.vectors[some - 1])
 
-        return Source(since, max(self.numbers, default=0) + 1, lambda: len(self.numbers))
+        newest = max(self.numbers, default=0)
+        return Source(since, newest + 1, newest, lambda: len(self.numbers))
 
     def scores(self, cache: VectorCache, among: Any = None, key: Any = KEY) -> dict[int, float]:
         question = self.vectors[6] / np.float32(127)
@@ -53,6 +56,9 @@ def test_only_new_rows_are_read() -> None:
     result = table.scores(cache)
     assert list(result) == table.numbers
     assert table.read == 3002
+    assert table.reads == 2
+    assert table.scores(cache) == result
+    assert table.reads == 2  # the marks show that nothing is new
     assert max(result, key=lambda number: result[number]) == 7
     assert list(table.scores(cache, np.array([7, 2999, 4000]))) == [7, 2999]
 
@@ -185,7 +191,7 @@ def failing(source: Source) -> Source:
         yield next(source.since(mark))
         raise ConnectionError
 
-    return Source(since, source.mark, source.count)
+    return Source(since, source.mark, source.newest, source.count)
 
 
 def test_a_failed_first_read_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:

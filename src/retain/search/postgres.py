@@ -265,7 +265,12 @@ class PostgresEngine(IndexReader):
 
     def snapshot(self, tx: Transaction) -> tuple[int, int]:
         """Return the oldest running transaction and the next one that will start."""
-        return self._vector_mark(tx)
+        snapshot = tx.one(
+            """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
+               from pg_current_snapshot() now where :tenant <> ''"""
+        )
+        low, high = snapshot or (0, 0)
+        return low, high
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """Return rows by their numbers."""
@@ -398,7 +403,7 @@ class PostgresEngine(IndexReader):
         """Return whether an index is likely to find enough rows of the scope early enough."""
         if size not in NEAREST_BY_INDEX:
             return False
-        extent = self.extent(tx, filter)
+        extent = self._known_extent(tx, filter)
         if extent <= self.exact:
             return False
         row = tx.one(
@@ -407,24 +412,35 @@ class PostgresEngine(IndexReader):
         )
         return row is not None and limit * row[0] / extent < MAX_SCANNED_TUPLES / 2
 
-    def _vector_mark(self, tx: Transaction) -> tuple[int, int]:
-        """Return the bounds of the snapshot: transactions below the first one are all visible."""
+    def _vector_mark(self, tx: Transaction, model: str) -> tuple[int, int, int]:
+        """Return the bounds of the snapshot, and the newest stamp of a model's vectors.
+
+        Transactions below the first bound are all visible.
+        """
         snapshot = tx.one(
-            """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
-               from pg_current_snapshot() now where :tenant <> ''"""
+            """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint,
+                   (select coalesce(max(stamp), 0) from search_vectors
+                    where tenant = :tenant and model = :model)
+               from pg_current_snapshot() now""",
+            model=model,
         )
-        low, high = snapshot or (0, 0)
-        return low, high
+        low, high, newest = snapshot or (0, 0, 0)
+        return low, high, newest
 
     def _vector_source(
-        self, tx: Transaction, model: str, owner: RowOwner, dimension: int, mark: tuple[int, int]
+        self,
+        tx: Transaction,
+        model: str,
+        owner: RowOwner,
+        dimension: int,
+        mark: tuple[int, int, int],
     ) -> Source:
         of_user = {
             EVERYBODY: "",
             NOBODY: "and user_id is null",
             "user": "and user_id = :user",
         }[owner.kind]
-        low, high = mark
+        low, high, newest = mark
 
         def since(stamp: int) -> Iterator[Page]:
             sql = f"""select number, scale, vector, stamp from search_vectors
@@ -453,7 +469,7 @@ class PostgresEngine(IndexReader):
                 where tenant = :tenant and model = :model {of_user}"""
             return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
 
-        return Source(since, low, count)
+        return Source(since, low, newest, count)
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int

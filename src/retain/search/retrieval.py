@@ -172,7 +172,7 @@ class IndexReader:
         """Return those of the rows that pass the filter, by number."""
         raise NotImplementedError
 
-    def _vector_mark(self, tx: Transaction) -> Any:
+    def _vector_mark(self, tx: Transaction, model: str) -> Any:
         """Return the current mark of the table of vectors, for `_vector_source`."""
         raise NotImplementedError
 
@@ -255,6 +255,11 @@ class IndexReader:
         """Return the approximate number of rows of the filter's user; it may be 2 % off."""
         return self._cached_count(tx, EVERY_ROW, filter.user)
 
+    def _known_extent(self, tx: Transaction, filter: SearchFilter) -> int:
+        """Return the extent as it was counted last, without asking whether that is outdated."""
+        count = self._counts.get((tx.tenant, filter.user, EVERY_ROW))
+        return self.extent(tx, filter) if count is None else count.rows
+
     def _cached_count(self, tx: Transaction, word: str, user: str | None) -> int:
         """Return how many rows have a word; count again after 2 % more rows, or after a while.
 
@@ -297,7 +302,7 @@ class IndexReader:
     ) -> list[tuple[CandidateRow, float]]:
         """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
         scan = Scan(vector)
-        mark = self._vector_mark(tx)
+        mark = self._vector_mark(tx, model)
         for owner in _row_owners(filter.user):
             source = self._vector_source(tx, model, owner, len(vector), mark)
             self._vectors.compare(scan, (tx.tenant, model, owner), source, narrow)

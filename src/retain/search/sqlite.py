@@ -352,7 +352,7 @@ class SqliteEngine(IndexReader):
 
     # -- vectors ---------------------------------------------------------------------------------
 
-    def _vector_mark(self, tx: Transaction) -> int:
+    def _vector_mark(self, tx: Transaction, model: str) -> int:
         """Return the next stamp."""
         next_stamp = tx.one(
             "select seq + 1, :tenant from sqlite_sequence where name = 'search_vectors'"
@@ -398,7 +398,7 @@ class SqliteEngine(IndexReader):
                 where tenant = :tenant and model = :model {of_user}"""
             return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
 
-        return Source(since, mark, count)
+        return Source(since, mark, mark - 1, count)
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int

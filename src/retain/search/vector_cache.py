@@ -73,6 +73,7 @@ class Source:
 
     since: Callable[[int], Iterator[Page]]  # vectors that were added since a mark
     mark: int  # the current mark
+    newest: int  # vectors were added since a mark only if this is not below it
     count: Callable[[], int]  # number of vectors
 
 
@@ -305,7 +306,8 @@ class CachedVectors:
             # Start from the beginning; drop what a failed first read left behind.
             self._clear()
         if source.mark >= self.mark:
-            for new in source.since(self.mark):
+            is_newer = not self.mark or source.newest >= self.mark
+            for new in source.since(self.mark) if is_newer else ():
                 self.add(_without(new, self.pages()) if self.mark else new)
                 if self.bytes > max_bytes:
                     self._clear()
