@@ -32,7 +32,6 @@ PROFILES = {
     "static": {"embedder": "static"},
     "encoder": {"embedder": "encoder"},
     "default": {},
-    "rerank": {"embedder": "encoder", "reranker": "late"},
 }
 UNITS_PER_QUESTION = 60
 """Hits per question in a run; score.py reads 50."""

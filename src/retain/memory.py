@@ -41,7 +41,7 @@ from retain.kinds.turns import Turn, Turns
 from retain.messages.content import Content
 from retain.messages.message import NewMessage
 from retain.models import Models
-from retain.search import embedders, rerankers
+from retain.search import embedders
 from retain.search.embedders import Embedder
 from retain.search.index import open_index
 from retain.search.rerankers import Reranker
@@ -251,8 +251,8 @@ class Memory:
     ) -> Memory:
         """Open a database by its URL, or the one in the settings, and migrate its schema.
 
-        Without `create`, a file that does not exist is an error. `models`, `embedder` and
-        `reranker` replace those in the settings. `tools` are Python functions that agents can name
+        Without `create`, a file that does not exist is an error. `models` and `embedder`
+        replace those in the settings. `reranker` scores the best hits of a search again. `tools` are Python functions that agents can name
         among their tools. `mask` returns a text without personal data; it is called on the
         texts that the setting `personal_data` selects, after the built-in patterns.
         """
@@ -270,7 +270,6 @@ class Memory:
                 problem="must be an Embedder; to choose one by name, use Settings(embedder=…)",
             )
         embedder = embedders.check_family(embedder or embedders.choose(settings))
-        reranker = reranker or rerankers.choose(settings)
         extra_tools = ExtraTools(tools, settings)
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
         blobs = Blobs(opened, folder(settings))

@@ -10,9 +10,8 @@ import pytest
 
 from retain import Memory
 from retain.base.errors import ModelUnavailable
-from retain.base.settings import Settings
 from retain.search.query import Hit
-from retain.search.rerankers import RERANK_LIMIT, LateInteraction, choose, rerank
+from retain.search.rerankers import RERANK_LIMIT, rerank
 from tests.conftest import SETTINGS
 
 TEXTS = (
@@ -132,25 +131,3 @@ def test_one_hit_is_not_reranked() -> None:
     judge = Judge(fail(ValueError("it is not asked")))
     assert rerank(judge, "a question", hits(1)) == (hits(1), "there was nothing to put in order")
     assert judge.requests == []
-
-
-def test_the_settings_choose_the_reranker() -> None:
-    assert choose(Settings()) is None
-    late = choose(Settings(reranker="late"))
-    assert isinstance(late, LateInteraction)
-    assert choose(Settings(reranker="late")) is late
-
-
-@pytest.mark.usefixtures("installed_encoder")
-def test_late_interaction() -> None:
-    """The real encoder: it prefers an answer to a text that only sounds alike."""
-    late = LateInteraction()
-    texts = [
-        "The build failed with error 500.",
-        "My sister moved to Porto, she has a flat there.",
-        "",
-    ]
-    result = late.scores("where does my sibling live", texts)
-    assert result[1] == max(result)
-    assert all(-1.01 <= score <= 1.01 for score in result)
-    assert late.identity.startswith("late ")

@@ -26,6 +26,7 @@ REMOVED = {
     "jwt_default_permissions": "write `jwt_permissions: CLAIM=read,write`",
     "jwt_default_tenant": "write `jwt_tenant: CLAIM=TENANT`",
     "max_body_bytes": "request bodies always have a limit of 8 MiB",
+    "reranker": "pass a reranker of your own to `Memory.open`",
     "sqlite_durability": "every acknowledged write survives a power failure",
     "work_inside": "run `retain serve --no-jobs`",
 }
@@ -183,10 +184,6 @@ class Settings(SettingsExtras):
         "",
         "For `embedder: service`: its API key. Empty: `api_key`, if both use the same service; otherwise none.",
         secret=True,
-    )
-    reranker: Literal["none", "late"] = _setting(
-        "none",
-        "`late` re-scores the best search hits token by token. Slower; needs retain[encoder].",
     )
     context_tokens: int = _setting(
         0,

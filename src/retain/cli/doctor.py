@@ -158,10 +158,7 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
     model = settings.model or settings.summary_model not in ("", EXTRACTIVE)
     needed_extras = {
         "models": ("pydantic_ai", bool(model)),
-        "encoder": (
-            "onnxruntime",
-            settings.embedder in ("encoder", "onnx") or settings.reranker == "late",
-        ),
+        "encoder": ("onnxruntime", settings.embedder in ("encoder", "onnx")),
         "postgres": ("psycopg", not embedded(settings)),
     }
     for extra, (module, is_needed) in needed_extras.items():

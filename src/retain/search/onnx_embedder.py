@@ -99,23 +99,6 @@ class OnnxEmbedder:
             all_vectors[places] = _run(encoder, [tokens[place] for place in places])
         return all_vectors
 
-    def tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return a unit vector for each token of each text, for comparison token by token."""
-        encoder = self._encoder()
-        tokens = _tokens(encoder, texts)
-        by_place: dict[int, NDArray[np.float32]] = {}
-        for places in _batches([len(ids) for ids in tokens]):
-            states, _ = _states(encoder, [tokens[place] for place in places])
-            if states.ndim != 3:
-                raise SettingsError(
-                    where="reranker", problem=f"{encoder.identity} has no token vectors"
-                )
-            by_place |= {
-                place: _normalize(states[row, : len(tokens[place])])
-                for row, place in enumerate(places)
-            }
-        return [by_place[place] for place in range(len(texts))]
-
     def _encoder(self) -> _Encoder:
         if self._loaded is None:
             with _loading[0]:  # the first requests of a server come at the same time

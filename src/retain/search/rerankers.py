@@ -1,20 +1,17 @@
-"""Rerankers: score the best hits of a search again with a model.
+"""Rerankers: score the best hits of a search again with a model of your own.
 
-This costs a model run per text. So it is off by default, covers only the best hits, and runs
-outside of any transaction.
+`Memory.open(reranker=…)` sets one. retain has none: those that were measured did not help, see
+docs/internals/search-figures.md.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from retain.base.errors import BadAnswer, RetainError
-from retain.base.settings import Settings
-from retain.search.onnx_embedder import ConversationEncoder, OnnxEmbedder
 from retain.search.query import Hit
 
 RERANK_LIMIT = 30
@@ -35,35 +32,6 @@ class Reranker(Protocol):
     def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return a score per text, higher is better. If it raises, its scores are not used."""
         ...
-
-
-class LateInteraction:
-    """Compares each token of the question with the nearest token of the text."""
-
-    def __init__(self, folder: str = "") -> None:
-        self._encoder = OnnxEmbedder(folder) if folder else ConversationEncoder()
-
-    @property
-    def identity(self) -> str:
-        """Name of the encoder."""
-        return f"late {self._encoder.identity}"
-
-    def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return the mean cosine of the question's tokens and their nearest tokens."""
-        query, *documents = self._encoder.tokens([question, *texts])
-        return [float((query @ document.T).max(axis=1).mean()) for document in documents]
-
-
-def choose(settings: Settings) -> Reranker | None:
-    """Return the reranker of the settings, the same object each time; None if there is none."""
-    return (
-        _late(settings.embedding_model if settings.embedder == "onnx" else "")
-        if settings.reranker == "late"
-        else None
-    )
-
-
-_late = functools.cache(LateInteraction)
 
 
 def rerank(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list[Hit], str]:
