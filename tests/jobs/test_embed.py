@@ -24,6 +24,7 @@ from retain.kinds.items.item import item_index_id, join_names
 from retain.search.embedders import embed_texts
 from retain.search.search_engine import Item
 from retain.storage import leases
+from retain.storage.database import Transaction
 from retain.storage.sqlite.engine import SqliteDatabase
 from retain.testing import FakeEmbedder, FakeService
 from tests.conftest import SETTINGS, START, Limited, Now
@@ -53,15 +54,13 @@ def add_messages(memory: Memory, count: int, start: int = 0) -> list[str]:
 
 def vectors(memory: Memory) -> dict[str, tuple[str, bytes]]:
     """Return model and vector of each text that has one."""
-    rows = memory.database.read(
-        "acme",
-        lambda tx: tx.all(
-            """select search_items.text, model, vector from search_vectors
-               join search_items on search_items.tenant = :tenant and search_items.number = search_vectors.number
-               where search_vectors.tenant = :tenant"""
-        ),
-    )
-    return {text: (model, bytes(vector)) for text, model, vector in rows}
+
+    def work(tx: Transaction) -> dict[str, tuple[str, bytes]]:
+        rows = tx.all("select number, model, vector from search_vectors where tenant = :tenant")
+        items = memory.services.index.engine.items(tx, [row[0] for row in rows])
+        return {items[number].text: (model, bytes(vector)) for number, model, vector in rows}
+
+    return memory.database.read("acme", work)
 
 
 @pytest.fixture

@@ -18,7 +18,9 @@ from retain.search.candidates import (
     word_hash,
 )
 from retain.search.features import _WordCounts
+from retain.search.search_engine import Item
 from retain.search.sqlite import TAIL
+from retain.storage.database import Transaction
 
 TEXT = "The train to Bern leaves at seven past nine; I would like a seat by the window, please."
 _DIGESTS = "select digest from search_items where tenant = :tenant order by number"
@@ -26,6 +28,19 @@ _DIGESTS = "select digest from search_items where tenant = :tenant order by numb
 
 def word_counts(*texts: str) -> _WordCounts:
     return _WordCounts(DigestColumns([digest("", "", text, None).pack() for text in texts]))
+
+
+def stored_digests(me: Scope) -> list[tuple[Item, bytes]]:
+    """Return the rows that have a digest, each with its digest."""
+
+    def work(tx: Transaction) -> list[tuple[Item, bytes]]:
+        digests = tx.all(
+            "select number, digest from search_items where tenant = :tenant and digest is not null"
+        )
+        items = me.services.index.engine.items(tx, [number for number, _ in digests])
+        return [(items[number], packed) for number, packed in digests]
+
+    return me.services.database.read(me.owner.tenant, work)
 
 
 def test_the_occurrences_of_words_are_counted_per_candidate() -> None:
@@ -73,16 +88,10 @@ def test_digests_are_stored_with_indexed_rows(me: Scope) -> None:
     session = me.sessions.add()
     texts = [f"message {number}: {TEXT}" for number in range(TAIL)]
     me.messages.extend(session.id, [NewMessage("user", text) for text in texts])
-    rows = me.services.database.read(
-        me.owner.tenant,
-        lambda tx: tx.all(
-            """select author, title, text, at, digest from search_items
-               where tenant = :tenant and digest is not null"""
-        ),
-    )
+    rows = stored_digests(me)
     assert len(rows) == TAIL
-    for author, title, text, at, packed in rows:
-        assert packed == digest(author, title, text, at).pack()
+    for item, packed in rows:
+        assert packed == digest(item.author, item.title, item.text, item.at).pack()
 
 
 def test_rows_without_a_digest_are_ranked_the_same(memory: Memory, me: Scope) -> None:
@@ -122,11 +131,7 @@ def test_a_backdated_record_is_found_by_its_month(me: Scope) -> None:
         backdate_state(me.state, "user", key, april, april)
     hits = me.search("skates in april 2021", kinds=["state"], limit=2)
     assert {hit.title for hit in hits} == {keys[0], keys[-1]}
-    rows = me.services.database.read(
-        me.owner.tenant,
-        lambda tx: tx.all(
-            """select author, title, text, at, digest from search_items
-               where tenant = :tenant and digest is not null"""
-        ),
+    assert all(
+        packed == digest(item.author, item.title, item.text, item.at).pack()
+        for item, packed in stored_digests(me)
     )
-    assert all(packed == digest(*row).pack() for *row, packed in rows)

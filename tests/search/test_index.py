@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, NewMessage, Scope
+from retain.base.canonical import JsonText
 from retain.base.errors import Conflict, Full, NotFound, WrongVersion
 from retain.cli.main import main
 from retain.jobs import reindex
@@ -44,9 +45,18 @@ _IS_BEHIND = "select round from search_behind where tenant = :tenant"
 
 
 def rows(memory: Memory, kind: str = "", tenant: str = "acme") -> list[dict[str, Any]]:
-    """Return the index rows without their numbers."""
-    result = memory.database.read(tenant, lambda tx: tx.all(_ROWS))
-    return [dict(zip(COLUMNS, row, strict=False)) for row in result if kind in ("", row[0])]
+    """Return the index rows without their numbers, each with its text and its session."""
+
+    def work(tx: Transaction) -> list[dict[str, Any]]:
+        stored = [row for row in tx.all(_ROWS) if kind in ("", row[0])]
+        items = memory.services.index.engine.items(tx, [row[-1] for row in stored])
+        return [
+            dict(zip(COLUMNS, row, strict=False))
+            | {"text": items[row[-1]].text, "session_id": items[row[-1]].session}
+            for row in stored
+        ]
+
+    return memory.database.read(tenant, work)
 
 
 def texts(memory: Memory, kind: str) -> list[str]:
@@ -713,7 +723,7 @@ def test_words_of_the_tail_are_kept(tmp_path: Path) -> None:
     fill(me, 40)
     assert count_matches(memory, ENTRY) == 40
     assert 0 < len(index._tail_words) <= 280 % TAIL
-    last = max(number for number, _, _ in index._tail_words)
+    last = max(key[0] for key in index._tail_words)
     other = "update search_items set text = :text where tenant = :tenant and number = :number"
     memory.database.write(
         "acme", lambda tx: tx.run(other, number=last, text="another text than it was")
@@ -734,6 +744,102 @@ def test_the_words_of_the_tail_are_written_at_once(tmp_path: Path) -> None:
         me.messages.extend(session.id, [NewMessage("user", f"word {n}") for n in range(TAIL)])
         segments = "select count(distinct segid), :tenant from search_words_idx"
         assert memory.database.read("acme", lambda tx: tx.one(segments)) == (1, "acme")
+
+
+_STORED_TEXTS = """select seq, text, session_id from search_items
+    where tenant = :tenant and kind = 'messages' order by seq, part"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It rains in Porto.",
+        'Quotes " and \\ and / and \\u0041, \b\f\n\r\t\x01\x1f\x7f\x85',
+        "NUL \x00, surrogate \ud800, separator \u2028, emoji \U0001f44d, e\u0301, שלום",
+        " surrounded by spaces ",
+    ],
+)
+def test_the_text_of_a_message_is_stored_once(tmp_path: Path, text: str) -> None:
+    """SQLite only. The index reads it from the message, before and after words are in FTS5."""
+    with Memory.open(f"sqlite:///{tmp_path}/once.db") as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        expected = me.messages.append("s", "user", text).text
+        assert memory.database.read("acme", lambda tx: tx.all(_STORED_TEXTS)) == [(1, "", None)]
+        assert texts(memory, "messages") == [expected]
+        me.messages.extend("s", [NewMessage("user", f"more {n}") for n in range(TAIL)])
+        assert texts(memory, "messages")[0] == expected
+        (hit, *_) = me.search("porto quotes nul surrounded", limit=1)
+        assert (hit.seq, hit.text, hit.session) == (1, expected, "s")
+        assert [hit.seq for hit in me.search("more 5", session="s", limit=1)] == [7]
+        assert_verified(memory)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"text": "rain", "parts": [{"type": "text", "text": "wind"}]},
+        {"text": "rain", "attachments": [{"type": "file", "name": "wind.txt"}]},
+        JsonText('{"text": "rain"}'),
+        JsonText('{"text":"wind","text":"rain"}'),
+        JsonText('{"text":"r\\u0061in"}'),
+        "rain and wind " * 1000,
+    ],
+)
+def test_a_text_that_is_not_the_whole_content_is_stored_in_the_index(
+    tmp_path: Path, content: Any
+) -> None:
+    """SQLite only. A repeated key, for one, has another value in SQL than in Python."""
+    with Memory.open(f"sqlite:///{tmp_path}/copy.db") as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        me.messages.append("s", "user", content)
+        stored = memory.database.read("acme", lambda tx: tx.all(_STORED_TEXTS))
+        assert all(text and session is None for _, text, session in stored)
+        assert [text for _, text, _ in stored] == texts(memory, "messages")
+        assert "rain" in stored[0][1]
+
+
+def test_copied_texts_of_an_older_version_are_dropped(tmp_path: Path) -> None:
+    """SQLite only. Searches find the same before, during and after."""
+    url = f"sqlite:///{tmp_path}/older.db"
+    memory = Memory.open(url)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("s")
+    messages = [NewMessage("user", f"I bought kite number {n}.") for n in range(TAIL + 20)]
+    me.messages.extend("s", [*messages, NewMessage("user", [{"type": "text", "text": "kite"}])])
+    me.messages.append("s", "user", "kites and gliders " * 1000)
+    expected = me.search("kite number 7", limit=5).hits
+    before = rows(memory)
+    known = migrate.shipped("sqlite")
+    migrate.down(memory.database, known, 24)
+    old = memory.database.read("acme", lambda tx: tx.all(_STORED_TEXTS))
+    assert all(text and session == "s" for _, text, session in old)
+    migrate.up(memory.database, known)
+    assert me.search("kite number 7", limit=5).hits == expected
+    assert memory.reindex() == rebuild.Reindexed()
+    new = memory.database.read("acme", lambda tx: tx.all(_STORED_TEXTS))
+    assert [text == "" for _, text, _ in new[: TAIL + 20]] == [True] * (TAIL + 20)
+    assert new[TAIL + 20][1] == "kite"
+    assert all(text and session is None for _, text, session in new[TAIL + 20 :])
+    assert rows(memory) == before
+    assert me.search("kite number 7", limit=5).hits == expected
+    assert not behind(memory)
+    assert_verified(memory)
+    memory.close()
+
+
+def test_a_message_after_a_removed_one_keeps_its_text(tmp_path: Path) -> None:
+    """SQLite only. Its index row is written again, without a copy of the text."""
+    with Memory.open(f"sqlite:///{tmp_path}/removed.db") as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        for text in ("one", "two", "three"):
+            me.messages.append("s", "user", text)
+        me.messages.remove("s", 2)
+        assert texts(memory, "messages") == ["one", "three"]
+        stored = memory.database.read("acme", lambda tx: tx.all(_STORED_TEXTS))
+        assert stored == [(1, "", None), (3, "", None)]
 
 
 @pytest.mark.slow_on_postgres

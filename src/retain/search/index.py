@@ -13,10 +13,9 @@ from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
 from retain.search.postgres import PostgresEngine
-from retain.search.retrieval import COLUMNS, item_from_row
 from retain.search.search_engine import Engine, Item
 from retain.search.sqlite import SqliteEngine
-from retain.storage.database import Database, Transaction
+from retain.storage.database import Database, Row, Transaction
 from retain.storage.sqlite.engine import SqliteDatabase
 
 MAX_CHARACTERS = 8_000
@@ -63,6 +62,7 @@ class Index:
                 "at": item.at,
                 "expires_at": item.expires_at,
                 "place": item.place,
+                "text_in_record": item.text_in_record,
             }
             for item in items
             if item.text or item.title
@@ -77,13 +77,14 @@ class Index:
 
     def backdate(self, tx: Transaction, kind: str, id: str, at: int) -> None:
         """Give the items of a record another time. Their words contain the month, so they are added again."""
-        rows = tx.all(
-            f"""select {COLUMNS} from search_items
-                where tenant = :tenant and kind = :kind and id = :id order by seq, part""",
+        numbers = tx.all(
+            """select number from search_items
+               where tenant = :tenant and kind = :kind and id = :id order by seq, part""",
             kind=kind,
             id=id,
         )
-        self.replace(tx, kind, id, [item_from_row(row)._replace(at=at) for row in rows])
+        items = self._items(tx, numbers)
+        self.replace(tx, kind, id, [item._replace(at=at) for item in items])
 
     def update(self, tx: Transaction, kind: str, id: str, items: Sequence[Item]) -> None:
         """Replace the items of a record, but keep unchanged ones with their time and vector."""
@@ -136,16 +137,22 @@ class Index:
         """
         if kind != "messages":
             return
-        rows = tx.all(
-            f"""select {COLUMNS} from search_items
-                where tenant = :tenant and kind = :kind and id = :id and seq = :seq order by part""",
+        numbers = tx.all(
+            """select number from search_items
+               where tenant = :tenant and kind = :kind and id = :id and seq = :seq order by part""",
             kind=kind,
             id=id,
             seq=seq,
         )
-        if rows:
+        if numbers:
+            items = self._items(tx, numbers)
             tx.run(REMOVE_SEQ, kind=kind, id=id, seq=seq)
-            self.add(tx, [item_from_row(row) for row in rows])
+            self.add(tx, items)
+
+    def _items(self, tx: Transaction, numbers: Sequence[Row]) -> list[Item]:
+        """Return the items of rows, in the order of their numbers."""
+        items = self.engine.items(tx, [number for (number,) in numbers])
+        return [items[number] for (number,) in numbers]
 
     def remove_session(self, tx: Transaction, session: str) -> None:
         """Remove the messages of a session, and everything else that belongs to it."""

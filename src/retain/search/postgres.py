@@ -162,6 +162,13 @@ class PostgresEngine(IndexReader):
         )
         return [number for (number,) in rows]
 
+    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return nothing: here every row has its text."""
+        return []
+
+    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
+        """Do nothing: here every row has its text."""
+
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows, which are locked against removal meanwhile."""
         locked = tx.all(

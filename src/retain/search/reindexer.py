@@ -137,6 +137,7 @@ class Reindexer:
                 total += Reindexed(0, removed)
         total += Reindexed(0, 0, self._reword_outdated())
         self._add_digests()
+        self._drop_copied_texts()
         if unfinished is not None:
             # An import that started meanwhile has raised the round; then nothing is deleted here.
             self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=unfinished[0]))
@@ -196,6 +197,21 @@ class Reindexer:
             self._database.write(self._tenant, partial(_put_digests, digests=digests), long=True)
             self._progress(0)
             after = max(items)
+
+    def _drop_copied_texts(self) -> None:
+        """Remove the texts of rows of an older version that are also in their messages."""
+        engine = self._index.engine
+        after = 0
+        while numbers := self._database.read(
+            self._tenant,
+            partial(engine.with_copied_text, after=after, limit=ROWS_PER_WRITE),
+            long=True,
+        ):
+            self._database.write(
+                self._tenant, partial(engine.drop_copied_texts, numbers=numbers), long=True
+            )
+            self._progress(0)
+            after = numbers[-1]
 
     def _rows_without_digest(self, after: int, tx: Transaction) -> dict[int, Item]:
         """Return the next rows without a digest."""

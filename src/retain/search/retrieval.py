@@ -47,7 +47,7 @@ MAX_ROWS_PER_CHECK = 20_000
 PLACE_SEPARATOR = "\x1f"
 """Ends each name of a place. No name contains it, and it sorts before every character of a name."""
 COLUMNS = """number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-    author, title, text, place"""
+    author, title, text, place, false"""
 CANDIDATE_COLUMNS = "number, kind, id, seq, part, at, expires_at, board, role, author, digest"
 
 
@@ -120,9 +120,9 @@ def index_terms(
 
 
 def item_from_row(row: Row) -> Item:
-    """Return the item of a row of COLUMNS."""
+    """Return the item of a row of COLUMNS; the last one is `text_in_record`."""
     number, kind, id, seq, part, user, agent, board, session, at, expires_at, *rest = row
-    role, author, title, text, place = rest
+    role, author, title, text, place, text_in_record = rest
     return Item(
         kind,
         id,
@@ -140,6 +140,7 @@ def item_from_row(row: Row) -> Item:
         expires_at,
         number,
         place,
+        bool(text_in_record),
     )
 
 

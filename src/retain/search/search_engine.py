@@ -38,6 +38,7 @@ class Item(NamedTuple):
     expires_at: int | None = None
     number: int = 0
     place: str | None = None
+    text_in_record: bool = False  # True if `text` is also the text of the message's content
 
 
 class CandidateRow(NamedTuple):
@@ -175,6 +176,14 @@ class Engine(Protocol):
 
     def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
         """Return the numbers of the next rows after a number that have no digest."""
+        ...
+
+    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number whose text may be a needless copy."""
+        ...
+
+    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
+        """Remove the texts of rows that are also in their records, and can be read there."""
         ...
 
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:

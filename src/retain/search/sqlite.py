@@ -4,6 +4,9 @@ An insert into FTS5 with each commit would double the cost of an append. So the 
 in the tail: every search reads them and matches them itself. A write that makes the tail long
 enough moves it into FTS5 at once, and stores the digests of its rows. There is one tail for all
 tenants, because row numbers are shared; a search reads only its own tenant's rows of it.
+
+The text of a message is stored once, in the message: the row of a message in the index has an empty
+text if its text is the `text` of the message's content. It has no session, which is its `id`.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from retain.base.lazy_pattern import LazyPattern
 from retain.search.candidates import digest_of_words
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
-    COLUMNS,
     EVERY_ROW,
     IndexReader,
     Posting,
@@ -45,7 +47,15 @@ _NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]"
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
         session_id, at, expires_at, role, author, title, text, place)
     values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
-        :session_id, :at, :expires_at, :role, :author, :title, :text, :place)"""
+        iif(:kind = 'messages' and :session_id = :id, null, :session_id), :at, :expires_at, :role,
+        :author, :title, iif(:text_in_record, '', :text), :place)"""
+MESSAGE_TEXT = """(select content ->> 'text' from messages where messages.tenant = search_items.tenant
+    and messages.session_id = search_items.id and messages.seq = search_items.seq)"""
+IS_TEXT_IN_RECORD = "search_items.text = '' and kind = 'messages'"
+TEXT = f"iif({IS_TEXT_IN_RECORD}, coalesce({MESSAGE_TEXT}, ''), text)"
+ITEM_SESSION = "iif(kind = 'messages', coalesce(session_id, id), session_id)"
+COLUMNS = f"""number, kind, id, search_items.seq, part, user_id, agent, board, {ITEM_SESSION}, at,
+    expires_at, role, author, title, {TEXT}, place, {IS_TEXT_IN_RECORD}"""
 # `values`, not `select`: before a statement that may insert several rows, FTS5 writes all pending
 # words to its table. That took six times as long.
 INSERT_WORDS = """insert into search_words (rowid, words)
@@ -96,7 +106,7 @@ class SqliteEngine(IndexReader):
 
     def __init__(self, vector_mib: int = 512) -> None:
         super().__init__(vector_mib)
-        self._tail_words: dict[tuple[int, int, int], set[str]] = {}
+        self._tail_words: dict[Row, set[str]] = {}
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -112,7 +122,8 @@ class SqliteEngine(IndexReader):
 
     def _absorb(self, tx: Transaction, last: int) -> None:
         """Move the tail up to a row into FTS5."""
-        waiting = """select number, tenant, user_id, kind, session_id, author, title, text, at, place
+        waiting = f"""select number, tenant, user_id, kind, {ITEM_SESSION}, author, title, {TEXT},
+                at, place
             from search_items where number > :after and number <= :last and :tenant <> ''
             order by number limit :size"""
         after, _ = tx.one(ABSORBED_NUMBER) or (0, "")
@@ -145,6 +156,27 @@ class SqliteEngine(IndexReader):
             limit=limit,
         )
         return [number for (number,) in rows]
+
+    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number whose text may be a needless copy."""
+        # Rows without a session are new or were looked at before.
+        rows = tx.all(
+            """select number from search_items where +tenant = :tenant and number > :after
+               and kind = 'messages' and session_id = id order by number limit :limit""",
+            after=after,
+            limit=limit,
+        )
+        return [number for (number,) in rows]
+
+    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
+        """Remove the texts of rows that are also in their messages, and can be read there."""
+        tx.run(
+            f"""update search_items
+                set text = iif(text = {MESSAGE_TEXT} and part = 0, '', text), session_id = null
+                where number in (select value from json_each(:numbers)) and tenant = :tenant
+                and kind = 'messages'""",
+            numbers=json.dumps(list(numbers)),
+        )
 
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows. The tail needs none: each search analyses its texts."""
@@ -267,7 +299,7 @@ class SqliteEngine(IndexReader):
                 and (board is null or :boards is null
                      or board in (select value from json_each(:boards)))
                 and (:kinds is null or kind in (select value from json_each(:kinds)))
-                and (:session is null or session_id = :session)
+                and (:session is null or {ITEM_SESSION} = :session)
                 and at >= coalesce(:since, at) and (:until is null or at < :until)
                 and (expires_at is null or expires_at > :now)
                 and (:under is null or (place >= :under and place < :beyond))""",
@@ -325,30 +357,33 @@ class SqliteEngine(IndexReader):
 
     def _tail(self, tx: Transaction, user: str | None) -> dict[int, set[str]]:
         """Return the index terms of each row of the tail, newest first."""
+        # A number alone could be reused after the schema was dropped and created again.
         # The plus keeps the planner from the index by tenant, which would read all of its rows.
-        rows = tx.all(
-            """select number, kind, session_id, author, title, text, at, place from search_items
+        keys = tx.all(
+            """select number, id, seq, at, length(text) from search_items
                where number > (select number from search_absorbed) and +tenant = :tenant
                and (user_id is null or user_id = coalesce(:user, user_id)) order by number desc""",
             user=user,
         )
-        tail = {}
-        new = {}
-        for number, kind, session, author, title, text, at, place in rows:
-            # A number alone could be reused after the schema was dropped and created again.
-            key = (number, at, len(text))
-            terms = self._tail_words.get(key)
-            if terms is None:
-                terms = new[key] = index_terms(kind, session, author, title, text, at, place)
-            tail[number] = terms
+        known = self._tail_words
+        new = {key[0]: key for key in keys if key not in known}
         if new:
+            known = known.copy()
+            for number, item in self.items(tx, list(new)).items():
+                known[new[number]] = index_terms(
+                    item.kind,
+                    item.session,
+                    item.author,
+                    item.title,
+                    item.text,
+                    item.at,
+                    item.place,
+                )
             absorbed, _ = tx.one(ABSORBED_NUMBER) or (0, "")
-            cached = {
-                key: terms for key, terms in (self._tail_words | new).items() if key[0] > absorbed
-            }
+            cached = {key: terms for key, terms in known.items() if key[0] > absorbed}
             fits = sum(map(len, cached.values())) <= MAX_CACHED_WORDS
             self._tail_words = cached if fits else {}
-        return tail
+        return {key[0]: known[key] for key in keys}
 
     # -- vectors ---------------------------------------------------------------------------------
 

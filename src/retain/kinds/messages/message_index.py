@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from retain.base import canonical
 from retain.messages import content
 from retain.search.index import split_text
 from retain.search.reindexer import Findable, Place
@@ -22,8 +23,10 @@ def message_rows(
     author: str | None,
     texts: Sequence[str],
     at: int,
+    raw: str,
 ) -> list[Item]:
-    """Return the index rows of a message; `texts` are the parts of its text."""
+    """Return the index rows of a message; `texts` are the parts of its text, `raw` its content."""
+    is_plain_text = len(texts) == 1 and raw == f'{{"text":{canonical.quote(texts[0])}}}'
     return [
         Item(
             "messages",
@@ -37,6 +40,7 @@ def message_rows(
             session=session,
             author=author or "",
             role=role,
+            text_in_record=is_plain_text,
         )
         for part, text in enumerate(texts)
     ]
@@ -90,7 +94,7 @@ def _lock(tx: Transaction, keys: Sequence[Place]) -> None:
 def _rows(row: Row, _: str) -> list[Item]:
     session, seq, user, agent, role, author, raw, at = row
     texts = searchable_texts(role, json.loads(raw))
-    return message_rows(session, user, agent, seq, role, author, texts, at)
+    return message_rows(session, user, agent, seq, role, author, texts, at, raw)
 
 
 MESSAGE_INDEX = Findable("messages", ("", 0), _missing, _stray, _lock, _rows)

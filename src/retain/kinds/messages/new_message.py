@@ -112,7 +112,7 @@ def digest(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any]]) -> list[Item]:
     """Return the index rows of a session's messages."""
-    rows = map(itemgetter("seq", "role", "author", "said", "created_at"), values)
+    rows = map(itemgetter("seq", "role", "author", "said", "created_at", "content"), values)
     return [item for row in rows for item in message_rows(session, user, agent, *row)]
 
 
