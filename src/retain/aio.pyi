@@ -742,8 +742,8 @@ class AsyncMemory:
         """Return the tenants that have written something."""
     async def counts(self) -> dict[str, int]:
         """Return the number of rows of each table, over all tenants."""
-    async def verify(self) -> list[Finding]:
-        """Check order, references, indexes and tenant isolation."""
+    async def verify(self, *, start: int = 1, progress: Progress | None = None) -> list[Finding]:
+        """Check order, references, indexes and tenant isolation. Reads the whole database."""
     async def export(
         self,
         out: IO[bytes] | Path | str,

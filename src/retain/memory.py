@@ -331,8 +331,13 @@ class Memory:
 
         return count(self.database, TABLES)
 
-    def verify(self) -> list[Finding]:
-        """Check order, references, indexes and tenant isolation."""
+    def verify(self, *, start: int = 1, progress: Progress | None = None) -> list[Finding]:
+        """Check order, references, indexes and tenant isolation. Reads the whole database.
+
+        `progress` is called with the number of each check that has ended, and the number of checks.
+        To continue an interrupted run, pass the number of the next check as `start`.
+        """
+        canonical.check_integer(start, "start", 1)
         from retain.storage.verify import verify
 
         return verify(
@@ -340,6 +345,8 @@ class Memory:
             (*CHECKS, *self.services.index.engine.checks),
             self.services.blobs,
             self.migrations[-1].number,
+            start=start,
+            progress=progress,
         )
 
     def export(

@@ -498,6 +498,42 @@ def test_a_database_from_before_the_index_gets_one_on_opening(
     assert_verified(again)
 
 
+def test_opening_a_database_without_digests_leaves_them_to_a_job(
+    open_memory: Callable[..., Memory], now: Now, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From schema 22. A search does not need digests, so opening does not read every row."""
+    memory = open_memory(clock=now)
+    populate(memory.scope(tenant="acme", user="ada", agent="scout"))
+    migrate.down(memory.database, memory.migrations, to=22)
+    again = open_memory(clock=now)
+    assert "is incomplete" not in caplog.text
+    missing = "select count(*) from search_items where tenant = :tenant and digest is null"
+    count = again.database.read("acme", lambda tx: tx.one(missing))
+    assert count == (len(rows(again)),)
+    assert behind(again)
+    again.run_jobs()
+    assert again.database.read("acme", lambda tx: tx.one(missing)) == (0,)
+    assert not behind(again)
+    assert_verified(again)
+
+
+def test_an_import_into_a_database_without_digests_completes_the_index(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    memory = open_memory(clock=now)
+    populate(memory.scope(tenant="acme", user="ada", agent="scout"))
+    whole = exported(memory)
+    expected = len(rows(memory))
+    memory.database.write(
+        "acme", lambda tx: tx.run("delete from search_items where tenant = :tenant")
+    )
+    only_digests = "insert into search_behind (tenant, round) values (:tenant, 0)"
+    memory.database.write("acme", lambda tx: tx.run(only_digests))
+    memory.import_(io.BytesIO(whole))
+    assert len(rows(memory)) == expected
+    assert not behind(memory)
+
+
 def fill(me: Scope, many: int) -> None:
     for n in range(many):
         me.sessions.add(f"s{n:03}")

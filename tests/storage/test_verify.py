@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retain import Memory
-from retain.base.errors import Corrupt
+from retain.base.errors import Corrupt, Invalid
 from retain.storage import migrate
 from tests.conftest import SERVERS, SETTINGS
 from tests.storage.behind import fill, raw
@@ -28,6 +28,28 @@ def test_a_healthy_database_has_no_problems(memory: Memory) -> None:
     assert problems(memory) == {}
     checks = [finding.check for finding in memory.verify()]
     assert len(checks) == len(set(checks)) > 6
+
+
+def test_an_interrupted_run_can_be_continued(memory: Memory) -> None:
+    fill(memory, "acme")
+    whole = memory.verify()
+    received: list[tuple[int, int]] = []
+
+    def interrupt(done: int, total: int) -> None:
+        received.append((done, total))
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        memory.verify(progress=interrupt)
+    assert [done for done, _ in received] == [1, 2, 3, 4, 5]
+    rest = memory.verify(start=6, progress=lambda done, total: received.append((done, total)))
+    assert 0 < len(rest) < len(whole)
+    assert rest == whole[-len(rest) :]
+    assert received[-1] == (received[0][1], received[0][1])
+    assert memory.verify(start=1) == whole
+    with pytest.raises(Invalid):
+        memory.verify(start=0)
 
 
 GAPS = "messages are numbered without a gap"

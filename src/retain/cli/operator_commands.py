@@ -90,8 +90,19 @@ def migrate_down(arguments: Arguments) -> int:
 
 def verify(arguments: Arguments) -> int:
     """Check order, references, indexes and isolation."""
-    with open_memory(arguments, migrate_up=False) as memory:
-        findings = memory.verify()
+    next_check = arguments.start
+    with open_memory(arguments, migrate_up=False) as memory, progress("verifying") as bar:
+
+        def show_progress(done: int, total: int) -> None:
+            nonlocal next_check
+            next_check = max(arguments.start, done + 1)
+            bar(done, total)
+
+        try:
+            findings = memory.verify(start=arguments.start, progress=show_progress)
+        except KeyboardInterrupt:
+            print(f"Interrupted. To continue: retain verify --start {next_check}", file=sys.stderr)
+            raise
     failed = [finding for finding in findings if not finding.ok]
     if arguments.json:
         show({"ok": not failed, "checks": findings}, json_wanted=True)
@@ -315,6 +326,14 @@ COMMANDS = (
         "verify",
         verify,
         "retain verify",
+        arguments={
+            "--start": {
+                "type": int,
+                "default": 1,
+                "metavar": "N",
+                "help": "begin with check N, to continue an interrupted run",
+            }
+        },
     ),
     Command(
         "export",

@@ -11,7 +11,7 @@ from retain.jobs import embed
 from retain.jobs.job import JobResult, Progress
 from retain.kinds import KINDS
 from retain.kinds.kind import Services
-from retain.search.reindexer import Reindexed, Reindexer, is_behind
+from retain.search.reindexer import Reindexed, Reindexer, is_behind, lacks_only_digests
 from retain.storage import leases
 from retain.storage.database import EVERY_TENANT
 
@@ -20,7 +20,8 @@ __all__ = ["Reindexed", "catch_up", "reindex", "run"]
 LEASE_NAME = "index"
 LEASE_SECONDS = 60.0
 LEASE_POLL_SECONDS = 0.5
-_BEHIND = "select tenant from search_behind where :tenant = '*' order by tenant"
+_BEHIND = """select tenant from search_behind
+    where :tenant = '*' and (round > 0 or old > 0) order by tenant"""
 _KINDS = tuple(kind.findable for kind in KINDS if kind.findable)
 log = logging.getLogger("retain.search")
 
@@ -47,6 +48,8 @@ def catch_up(
     services: Services, progress: Progress | None = None, *, wait: bool = False
 ) -> Reindexed:
     """Complete the index of the tenants that are behind, unless another process does.
+
+    Missing digests are left to the job: a search does not need them.
 
     With `wait`, return only when no tenant is behind: wait for another process, or take over from
     it when its lease expires, and raise what keeps the index from being completed.
@@ -118,4 +121,7 @@ def _fill(
             progress(done, 0)
 
     filling = Reindexer(services.database, services.index, services.blobs, tenant, added)
+    if not mend and services.database.read(tenant, lacks_only_digests):
+        filling.add_digests()
+        return Reindexed()
     return filling.run(_KINDS) + (filling.mend() if mend else Reindexed())

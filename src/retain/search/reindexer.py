@@ -102,8 +102,13 @@ class Reindexed:
 
 
 def is_behind(tx: Transaction) -> bool:
-    """Return whether the index of a tenant may be incomplete."""
+    """Return whether the index of a tenant may be incomplete, or digests are missing."""
     return tx.one(_ROUND) is not None
+
+
+def lacks_only_digests(tx: Transaction) -> bool:
+    """Return whether nothing but digests may be missing, which a search computes itself."""
+    return tx.one(f"{_ROUND} and round = 0 and old = 0") is not None
 
 
 class Reindexer:
@@ -139,9 +144,20 @@ class Reindexer:
         self._add_digests()
         self._drop_copied_texts()
         if unfinished is not None:
-            # An import that started meanwhile has raised the round; then nothing is deleted here.
-            self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=unfinished[0]))
+            self._finish(unfinished[0])
         return total
+
+    def add_digests(self) -> None:
+        """Store the digests of rows that have none; then no digest is missing."""
+        self._add_digests()
+        self._finish(0)
+
+    def _finish(self, round: int) -> None:
+        """Note that the tenant is complete.
+
+        An import that started meanwhile has raised the round; then nothing is deleted here.
+        """
+        self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=round))
 
     def mend(self) -> Reindexed:
         """Restore lost words, and remove those of deleted rows. Reads every word."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.tables import Check, Table
 
 MAX_SHOWN = 20
+Progress = Callable[[int, int], None]
+"""Called with the number of the check that has ended, and the number of checks."""
 
 
 def count(
@@ -25,31 +28,50 @@ def count(
     return counts
 
 
-def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: int) -> list[Finding]:
-    """Run all checks of the engine, the kinds and the contents; return a finding for each."""
-    findings = list(database.health())
-    version = database.version()
-    findings.append(
-        Finding(
-            "the schema is up to date",
-            "" if version == schema else f"it is at {version} of {schema}",
-        )
-    )
-    if version != schema:
-        return findings
+def verify(
+    database: Database,
+    checks: Sequence[Check],
+    blobs: Blobs,
+    schema: int,
+    *,
+    start: int = 1,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Run the checks of the engine, the kinds and the contents; return a finding for each.
+
+    start: the number of the first check; an interrupted run continues with it
+    """
     tenants = database.tenants()
-    for check in checks:
-        wrong: list[str] = []
-        for tenant in tenants:
-            violations = database.read(
-                tenant,
-                lambda tx, check=check: _wrong(tx, check),  # type: ignore[misc]
-                long=True,
-            )
-            wrong += [f"{tenant}: {violation}" for violation in violations]
-        more = f" and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
-        findings.append(Finding(check.what, "; ".join(wrong[:MAX_SHOWN]) + more))
-    return findings + blobs.verify(tenants)
+    steps: list[Callable[[], Sequence[Finding]]] = [
+        database.health,
+        lambda: [_check_schema(database, schema)],
+        *(partial(_run_check, database, check, tenants) for check in checks),
+        lambda: blobs.verify(tenants),
+    ]
+    findings: list[Finding] = []
+    for number, step in enumerate(steps, 1):
+        if number >= start:
+            findings += step()
+        if progress:
+            progress(number, len(steps))
+        if number == 2 and database.version() != schema:
+            break
+    return findings
+
+
+def _check_schema(database: Database, schema: int) -> Finding:
+    version = database.version()
+    problem = "" if version == schema else f"it is at {version} of {schema}"
+    return Finding("the schema is up to date", problem)
+
+
+def _run_check(database: Database, check: Check, tenants: Sequence[str]) -> list[Finding]:
+    wrong: list[str] = []
+    for tenant in tenants:
+        violations = database.read(tenant, lambda tx: _wrong(tx, check), long=True)
+        wrong += [f"{tenant}: {violation}" for violation in violations]
+    more = f" and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
+    return [Finding(check.what, "; ".join(wrong[:MAX_SHOWN]) + more)]
 
 
 def _wrong(tx: Transaction, check: Check) -> Sequence[str]:

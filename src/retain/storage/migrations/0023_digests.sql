@@ -1,10 +1,9 @@
 -- What ranking needs to know about a row's text, stored when the row is indexed.
 
 -- up
--- Existing rows get a digest when the index is completed. Until then, a search computes it.
+-- Existing rows get a digest from a job. Until then, a search computes it. Round 0 means that only digests are missing.
 alter table search_items add column digest {blob};
-insert into search_behind (tenant, round) select tenant, 1 from tenants where true
-on conflict (tenant) do update set round = search_behind.round + 1;
+insert into search_behind (tenant, round) select tenant, 0 from tenants where true on conflict do nothing;
 
 -- down
 alter table search_items drop column digest;
