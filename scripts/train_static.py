@@ -1,17 +1,17 @@
-"""Make the table of the built-in embedder: WordLlama's vectors, trained to agree with the encoder.
+"""Train the table of the built-in embedder: WordLlama's vectors, fitted to the encoder.
 
     pip download --no-deps wordllama==0.4.0.post1      # unpack it
     python scripts/train_encoder.py prepare DATA BENCH PREPARED
     python scripts/train_static.py UNPACKED/src/wordllama PREPARED packages/retain-encoder/src/retain_encoder
 
-The table starts as WordLlama's `l2_supercat_256` (MIT): 32,000 pieces of words, each with a vector.
+The table starts as WordLlama's `l2_supercat_256` (MIT): 32,000 word pieces, each with a vector.
 Training moves the similarities of questions and turns towards those of the encoder. Pieces that
 are frequent in questions get a second vector for questions, so that "where" is close to places. The
-development files are never trained on. Training takes two minutes on a GPU, and hours on a CPU.
+development files are not used for training. It takes two minutes on a GPU and hours on a CPU.
 
-`static.bin` starts with a header, one line of JSON. After it come the pieces in the order of their
-numbers, one in each line; the scales of all vectors; their rows of bytes, those for questions last;
-the numbers of the pieces that have a question vector.
+`static.bin` starts with a header, one line of JSON. Then follow the pieces in the order of their
+numbers, one per line; the scales of all vectors; the vectors as rows of bytes, those for questions
+last; and the numbers of the pieces that have a question vector.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ EVIDENCE_WEIGHT = 0.3
 TURNS_WEIGHT = 0.5
 WARM_UP_STEPS = 50
 MIN_OCCURRENCES = 20
-"""A piece that occurs less often in questions has no question vector."""
+"""A piece needs this many occurrences in questions to get a question vector."""
 MAX_PIECES = 200  # of a text, in training
 WEIGHTS = {**TRAINING_WEIGHTS, "grammar": 0.15}
 TOKENS_PER_PASS = 131_072
@@ -65,7 +65,7 @@ Matrix = NDArray[np.float32]
 
 
 class Table:
-    """The vectors that are trained: of pieces, and of pieces in questions."""
+    """The trained vectors: of pieces, and of pieces in questions."""
 
     def __init__(self, rows: Matrix, question_pieces: NDArray[np.int64]) -> None:
         self.rows = rows
@@ -79,7 +79,7 @@ def read(package: Path, name: str) -> bytes:
     """Return a file of the package after checking its hash."""
     content = (package / name).read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
-        sys.exit(f"{package / name} is not the expected file: its hash differs")
+        sys.exit(f"{package / name} is not the expected file: its SHA-256 differs.")
     return content
 
 
@@ -124,7 +124,7 @@ def write(file: Path, pieces: list[str], table: Table) -> None:
 
 
 class Texts:
-    """Texts as pieces, one after another in one array."""
+    """The pieces of several texts, concatenated in one array."""
 
     def __init__(self, pieces: list[bytes], torch: Any, device: Any) -> None:
         rows = [np.frombuffer(row, np.uint16)[:MAX_PIECES] for row in pieces]
@@ -303,7 +303,7 @@ class Trainer:
         return [chosen[number * BATCH_SIZE : (number + 1) * BATCH_SIZE] for number in range(count)]
 
     def _loss(self, weights: dict[str, Any], batch: list[int], rng: random.Random) -> Any:
-        """Return how far the similarities are from the encoder's, and from the evidence."""
+        """Return the distance of the similarities from the encoder's and from the evidence."""
         torch = self.torch
         functional = torch.nn.functional
         places = [place for number in batch for place in self._choose(self.samples[number], rng)]
@@ -316,30 +316,30 @@ class Trainer:
         scale = weights["scale"].exp()
         encoded_turns = self.encoded_turns[turn_indexes]
         scores = scale * questions @ turns.T
-        wanted = SCALE * self.encoded_questions[question_indexes] @ encoded_turns.T
+        target_scores = SCALE * self.encoded_questions[question_indexes] @ encoded_turns.T
         evidence = torch.arange(len(batch), device=self.device) * TURNS_PER_QUESTION
         sampled = torch.tensor(rng.sample(range(len(places)), COMPARED_TURNS), device=self.device)
         diagonal = torch.eye(len(sampled), dtype=torch.bool, device=self.device)
         turn_scores = (scale * turns[sampled] @ turns[sampled].T).masked_fill(diagonal, -1e4)
-        wanted_turns = SCALE * encoded_turns[sampled] @ encoded_turns[sampled].T
-        wanted_turns = wanted_turns.masked_fill(diagonal, -1e4)
+        target_turns = SCALE * encoded_turns[sampled] @ encoded_turns[sampled].T
+        target_turns = target_turns.masked_fill(diagonal, -1e4)
         return (
-            self._difference(scores, wanted)
+            self._difference(scores, target_scores)
             + EVIDENCE_WEIGHT * functional.cross_entropy(scores, evidence)
-            + TURNS_WEIGHT * self._difference(turn_scores, wanted_turns)
+            + TURNS_WEIGHT * self._difference(turn_scores, target_turns)
         )
 
-    def _difference(self, scores: Any, wanted: Any) -> Any:
+    def _difference(self, scores: Any, targets: Any) -> Any:
         functional = self.torch.nn.functional
         return functional.kl_div(
             functional.log_softmax(scores, -1),
-            functional.log_softmax(wanted, -1),
+            functional.log_softmax(targets, -1),
             log_target=True,
             reduction="batchmean",
         )
 
     def _choose(self, sample: Sample, rng: random.Random) -> list[int]:
-        """Return a turn that answers, and others that do not."""
+        """Return a turn that answers the question, then turns that do not."""
         distractors = rng.sample(sample.distractors, min(3, len(sample.distractors)))
         negatives = [place for place in sample.negatives if place not in distractors]
         rng.shuffle(negatives)
@@ -381,14 +381,14 @@ class Trainer:
 def main() -> None:
     """Parse the command line, train, and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("wordllama", type=Path, help="folder of the unpacked package")
+    parser.add_argument("wordllama", type=Path, help="folder of the unpacked WordLlama package")
     parser.add_argument("prepared", type=Path, help="folder that `train_encoder.py prepare` wrote")
     parser.add_argument("encoder", type=Path, help="folder with model.onnx and tokenizer.json")
     parser.add_argument("--device", default="cuda", help="cuda or cpu; default: %(default)s")
     arguments = parser.parse_args()
     pieces = read_pieces(arguments.wordllama)
     vectors = read_vectors(arguments.wordllama)
-    write(TARGET, pieces, Table(vectors, np.zeros(0, np.int64)))  # the tokenizer reads it
+    write(TARGET, pieces, Table(vectors, np.zeros(0, np.int64)))  # StaticEmbedder reads the pieces
     trainer = Trainer(arguments)
     table = Table(vectors, trainer.question_pieces)
     trainer.log(f"before: {json.dumps(trainer.measure(table))}")

@@ -1,4 +1,4 @@
-"""Conversations with questions and the turns that answer them: what every data source is read into."""
+"""Conversations, questions and the turns that answer them: the common format of all sources."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the turns that answer it by their index."""
+    """A question, and the indexes of the turns that answer it."""
 
     text: str
     evidence: tuple[int, ...]
-    # Turns that ask the same, or say that the answer is unknown: hard negatives.
+    # Turns that ask the same question, or say that the answer is unknown: hard negatives.
     distractors: tuple[int, ...] = ()
     kind: str = ""
 
@@ -48,12 +48,12 @@ def shared_word_runs(texts: list[str], others: list[str], length: int = 8) -> se
     """Return the runs of `length` words that occur in both collections."""
 
     def runs(collection: list[str]) -> set[str]:
-        found: set[str] = set()
+        word_runs: set[str] = set()
         for text in collection:
             words = normalized_words(text)
-            found.update(
+            word_runs.update(
                 " ".join(words[start : start + length]) for start in range(len(words) - length + 1)
             )
-        return found
+        return word_runs
 
     return runs(texts) & runs(others)

@@ -1,8 +1,8 @@
-"""A grammar that writes dialogues over many sessions, with questions and exact evidence.
+"""Generate dialogues over many sessions from templates, with questions and exact evidence.
 
-Two friends talk, or a user and an assistant, in English or German. Facts come from `facts.txt`, the
-values of their slots from `values.txt`, everything around them from `smalltalk.txt`. The same seed
-always writes the same dialogues. All sentences were written for this project.
+Two friends talk, or a user and an assistant, in English or German. The facts come from `facts.txt`,
+the values of their slots from `values.txt`, and the sentences around them from `smalltalk.txt`. The
+same seed always generates the same dialogues. All sentences were written for this project.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = tuple[str, str]  # in English and in German; German nouns may carry thei
 
 FOLDER = Path(__file__).parent
 QUESTION_CODES = "QWM"
-# Slots of which a correction states a new value even where it does not name the old one.
+# Slots that get a new value in a correction, even if its sentence does not name the old value.
 CHANGING_SLOTS = {"ago", "soon", "clock", "many", "price"}
 PERSONS: dict[Person, int] = {"first": 0, "third": 1, "second": 2}
 SLOT = re.compile(r"\{([^}]*)\}")
@@ -62,7 +62,7 @@ CASES = {"meine.rel": NOMINATIVE, "meiner.rel": DATIVE, "meine.rel.acc": ACCUSAT
 
 @dataclass(frozen=True)
 class Fact:
-    """A kind of fact: its sentences by code, capital for English and small for German."""
+    """A kind of fact with its sentences by code: upper case for English, lower case for German."""
 
     name: str
     by_assistant: bool
@@ -75,14 +75,14 @@ class Fact:
 
 @dataclass
 class Telling:
-    """One occasion on which a fact is told."""
+    """One place in a dialogue where a fact is told."""
 
     fact: Fact
     teller: int
     slots: dict[str, Value]
     session: int
     former: dict[str, Value] | None = None  # the values that this telling corrects
-    question: str = ""  # in the second person, asked before in the same or an earlier session
+    question: str = ""  # in the second person, asked in the same or an earlier session
     turns: list[int] = field(default_factory=list)
     detail_turns: list[int] = field(default_factory=list)
     distractors: list[int] = field(default_factory=list)
@@ -96,7 +96,7 @@ def write_dialogues(count: int, seed: int) -> list[Conversation]:
 @cache
 def facts() -> tuple[Fact, ...]:
     """Return the kinds of facts in `facts.txt`."""
-    found: list[Fact] = []
+    kinds: list[Fact] = []
     name = ""
     by_assistant = False
     lines: defaultdict[str, list[str]] = defaultdict(list)
@@ -104,7 +104,7 @@ def facts() -> tuple[Fact, ...]:
     def finish() -> None:
         if name:
             table = {code: tuple(sentences) for code, sentences in lines.items()}
-            found.append(Fact(name, by_assistant, table))
+            kinds.append(Fact(name, by_assistant, table))
 
     for line in _lines("facts.txt"):
         if line.startswith("@ "):
@@ -115,7 +115,7 @@ def facts() -> tuple[Fact, ...]:
         else:
             lines[line[0]].append(line[2:])
     finish()
-    return tuple(found)
+    return tuple(kinds)
 
 
 @cache
@@ -147,7 +147,7 @@ def render(
     person: Person = "first",
     name: str = "",
 ) -> str:
-    """Fill in the slots of a sentence and the words that change with the person."""
+    """Fill in the slots of a sentence and the words that depend on the grammatical person."""
     column = PERSONS[person]
     side = 0 if language == "en" else 1
 
@@ -177,7 +177,7 @@ def render(
 
 
 def slot_names(sentence: str) -> set[str]:
-    """Return the slots of a sentence, without the words that change with the person."""
+    """Return the slots of a sentence, without the words that depend on the person."""
     names: set[str] = set()
     for key in SLOT.findall(sentence):
         if key in CASES or key == "she":
@@ -217,7 +217,7 @@ class _Writer:
         self.tellings: list[Telling] = []
 
     def write(self) -> Conversation:
-        """Plan who tells what and when, write the sessions, then the questions."""
+        """Plan the facts, write the sessions, then the questions."""
         sessions = self.rng.randint(9, 16)
         self._plan(sessions)
         for session in range(sessions):
@@ -331,7 +331,7 @@ class _Writer:
         return render(sentence, self.language, telling.slots, person=person, name=name)
 
     def _ask_too_early(self, telling: Telling) -> None:
-        """Ask for the fact before it is told: what is said here answers nothing."""
+        """Ask for a fact before it is told. Neither the question nor the reply contains the answer."""
         if self.with_assistant:
             asked = self._say(0, self._question(telling, "Q", "first"))
             answered = self._say(1, self._pick("Z"))
@@ -416,7 +416,7 @@ class _Writer:
     def _evidence(
         self, telling: Telling, code: str, names: set[str]
     ) -> tuple[list[int], list[int]]:
-        """Return the turns of all tellings that answer, and those that only ask."""
+        """Return the turns that answer the question, and the turns that only ask it."""
         evidence: set[int] = set()
         distractors: set[int] = set()
         for other in self.tellings:
@@ -439,7 +439,7 @@ class _Writer:
 
 
 def _joined(opening: str, sentence: str) -> str:
-    """Put an opening before a sentence; after a comma, it goes on in lower case."""
+    """Put an opening before a sentence, which continues in lower case after a comma."""
     first = sentence.split(" ", 1)[0]
     if opening.endswith(",") and first in {"My", "We", "The", "There's", "They", "It's", "Every"}:
         sentence = sentence[0].lower() + sentence[1:]
@@ -447,7 +447,7 @@ def _joined(opening: str, sentence: str) -> str:
 
 
 def _name_assistant(question: str) -> str:
-    """Turn a question to the assistant into one about it."""
+    """Rewrite a question to the assistant as a question about the assistant."""
     replacements = [
         (" you ", " the assistant "),
         ("your advice", "the assistant's advice"),

@@ -1,4 +1,4 @@
-"""Recall of an encoder alone, by cosine, on the development files; and of cross-validated ones."""
+"""Recall of an encoder alone, by cosine, on the development files; also cross-validated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
 }
 FACTS_EXCLUDED = {"event_ordering", "summarization"}
 LOCOMO_ADVERSARIAL = "5"
-GRAMMAR_SEED = 99  # not the one of the training
+GRAMMAR_SEED = 99  # other dialogues than those of the training
 GRAMMAR_DIALOGUES = 12
 
 
@@ -67,7 +67,7 @@ def load(folder: Path, composer: Composer) -> list[Evaluated]:
 
 
 def compare(evaluated: list[Evaluated], embed: Embed, fold: int | None = None) -> None:
-    """Compute the similarities of all questions, or of those of one fold, with all turns."""
+    """Compute the similarities of all turns with all questions, or with those of one fold."""
     for item in evaluated:
         if fold is not None and fold not in item.folds:
             continue
@@ -128,7 +128,7 @@ def _measure_sessions(
 
 
 def write_similarities(evaluated: list[Evaluated], file: Path) -> None:
-    """Write the similarities of each conversation, so that a fusion can be fitted with them."""
+    """Write the similarities of each conversation; bench/learn.py fits ranking weights with them."""
     arrays: dict[str, Any] = {}
     for item in evaluated:
         if item.similarities.size:

@@ -1,4 +1,4 @@
-"""The encoder as a function of its weights, which are named as in the ONNX file of the base model."""
+"""The encoder as a function of its weights, which have the names of the base model's ONNX file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_onnx_weights(file: Path) -> Weights:
 
 
 def read_onnx_graph(file: Path) -> onnx.ModelProto:
-    """Return an ONNX model without the content of its weights."""
+    """Return an ONNX model without the values of its weights."""
     return onnx.load(str(file), load_external_data=False)
 
 
@@ -82,7 +82,7 @@ def _normalize(weights: Mapping[str, Any], name: str, hidden: Any) -> Any:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return token ids as a matrix, and the mask of what is not padding."""
+    """Return token ids as a matrix, and a mask that is 0 for padding."""
     tokens = np.zeros((len(rows), max(map(len, rows))), np.int64)
     mask = np.zeros_like(tokens)
     for place, row in enumerate(rows):
@@ -92,7 +92,7 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def write_onnx(graph_file: Path, weights: Weights, file: Path) -> None:
-    """Write an ONNX model whose large weights are bytes with scales; the mathematics stays fp32."""
+    """Write an ONNX model with large weights as 8-bit integers and scales; it computes in fp32."""
     model = read_onnx_graph(graph_file)
     graph = model.graph
     del graph.initializer[:]
@@ -131,7 +131,7 @@ def quantize_rows(values: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArra
 
 
 def _gather_bytes(output: str) -> list[onnx.NodeProto]:
-    """Return nodes that look up the words' rows as bytes and multiply them by their scales."""
+    """Return nodes that look up the rows of words as bytes and multiply them by their scales."""
     return [
         helper.make_node("Gather", [f"{WORDS}.int8", "input_ids"], ["words.int8"]),
         helper.make_node("Cast", ["words.int8"], ["words.float"], to=TensorProto.FLOAT),
@@ -149,7 +149,7 @@ class OnnxEncoder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
-        # Weights become fp32 once, when the file is loaded, not at every call.
+        # Convert the weights to fp32 once, when the file is loaded, not at every call.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         self._session = onnxruntime.InferenceSession(
             str(file), options, providers=["CPUExecutionProvider"]

@@ -1,4 +1,4 @@
-"""Training samples: a question, the turns that answer it, and turns that seem to but do not."""
+"""Training samples: a question, the turns that answer it, and similar turns that do not."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class StoredTurn:
 
 @dataclass
 class Sample:
-    """A question with turns by their index in `Samples.turns`."""
+    """A question with the indexes of its turns in `Samples.turns`."""
 
     question: str
     source: str
     evidence: list[int]
     distractors: list[int]
     negatives: list[int]
-    named: bool  # False: a chat of a user and an assistant, which may be given names
-    fold: int = -1  # of the questions that are also evaluated
+    named: bool  # False: a chat of a user and an assistant, whose speakers may get names
+    fold: int = -1  # set for questions that are also used for evaluation
 
 
 @dataclass
 class Samples:
-    """All samples with the turns that they name."""
+    """All samples, and the turns that they refer to."""
 
     turns: list[StoredTurn] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Samples:
 
     @classmethod
     def read(cls, file: Path) -> Samples:
-        """Read what `write` has written."""
+        """Read a file that `write` wrote."""
         with lzma.open(file, "rt", encoding="utf-8") as stream:
             content = json.load(stream)
         turns = [StoredTurn(*turn) for turn in content["turns"]]
@@ -101,7 +101,7 @@ class WordIndex:
             self._weights[word] = (places, rarity * counts / (counts + penalty[places]))
 
     def best(self, question: str, count: int) -> list[int]:
-        """Return the turns that share most with a question, best first."""
+        """Return the turns that match the words of a question best, best first."""
         scores = np.zeros(self._count)
         for word in set(normalized_words(question)):
             if word in self._weights:
@@ -170,7 +170,7 @@ def _negatives(
     answering: list[int],
     rng: random.Random,
 ) -> list[int]:
-    """Return turns that share words with the question, stand near the answer, or are any."""
+    """Return turns that share words with the question or are near the answer, and random ones."""
     excluded = {*question.evidence, *question.distractors}
     chosen: dict[int, None] = {}
     for place in index.best(question.text, NEGATIVES_BY_WORDS + len(excluded) + 2):
@@ -181,7 +181,7 @@ def _negatives(
         near = middle + step
         if 0 <= near < len(turns) and near not in excluded:
             chosen[near] = None
-    # Random ones are taken from turns that answer something, which have to be stored anyway.
+    # Random negatives are turns that answer another question: these are stored anyway.
     for place in rng.sample(answering, min(NEGATIVES_AT_RANDOM, len(answering))):
         if place not in excluded:
             chosen[place] = None
@@ -190,7 +190,7 @@ def _negatives(
 
 def clip(text: str, tokenizer: Any) -> tuple[str, str]:
     """Return the first TEXT_TOKENS and the last BEFORE_TOKENS of a text."""
-    # A token has about four letters: long texts need not be read whole.
+    # A token rarely has more than 12 letters, so only a part of a long text is tokenized.
     start = text[: TEXT_TOKENS * LETTERS_PER_TOKEN]
     end = text[-BEFORE_TOKENS * LETTERS_PER_TOKEN :]
     encoding = tokenizer.encode(start, add_special_tokens=False)
@@ -203,7 +203,7 @@ def clip(text: str, tokenizer: Any) -> tuple[str, str]:
 
 
 def lme_folds(conversation: Conversation) -> list[int]:
-    """Assign questions to folds, so that those that share a session are in the same one."""
+    """Assign questions to folds; questions that share a session are in the same fold."""
     group: dict[int, int] = {}
     for number, question in enumerate(conversation.questions):
         sessions = {conversation.turns[place].session for place in question.evidence}
@@ -221,7 +221,7 @@ def lme_folds(conversation: Conversation) -> list[int]:
 
 
 class Composer:
-    """Makes the token ids of turns with their neighbours."""
+    """Builds the token ids of turns with their neighbours."""
 
     def __init__(self, tokenizer: Any, neighbours: Neighbours) -> None:
         self._tokenizer = tokenizer

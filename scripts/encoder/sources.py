@@ -1,4 +1,4 @@
-"""Readers of the public data sets: each returns conversations with questions and their evidence.
+"""Readers of the public data sets: each yields conversations with questions and their evidence.
 
 `DATA` is a folder with checkouts of these repositories (files over 4 MB may be missing):
 
@@ -10,8 +10,8 @@
 | QMSum   | Yale-LILY/QMSum             | MIT          | data/ALL                           |
 | xquad   | google-deepmind/xquad       | CC BY-SA 4.0 | xquad.en.json, xquad.de.json       |
 
-Chats that others keep for judging are left out: of BEAM's 500K every third, of 100K all that are
-not in the development file.
+Chats that are reserved for evaluation are left out: every third of BEAM's 500K chats, and all 100K
+chats outside the development file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_BULLETS_PER_CHAT = 120
 MAX_PLANS_PER_PERSON = 3  # of the 10M chats, which have ten each
 MAX_EVIDENCE = 12  # questions with more evidence ask for a summary
 MIN_BULLET_OVERLAP = 0.45
-MATCHED_LETTERS = 1_500  # of a message; what follows is mostly code
+MATCHED_LETTERS = 1_500  # of a message; the rest is mostly code
 PLAN_MARK = re.compile(r"\s*->->.*$", re.DOTALL)
 BATCH = re.compile(r"^\W*BATCH\s+(\d+)\s+PLAN", re.MULTILINE)
 BULLET = re.compile(r"^[-\s]*•\s*\*\*([^*]+)\*\*\s*(.+)$", re.MULTILINE)
@@ -173,7 +173,7 @@ def person_names() -> list[str]:
 
 
 def read_sources(data: Path) -> list[Conversation]:
-    """Read every data set that is there."""
+    """Read every data set in the folder."""
     readers = {
         "BEAM": read_beam,
         "canard": read_canard,
@@ -193,7 +193,7 @@ def read_sources(data: Path) -> list[Conversation]:
 
 
 def read_beam(folder: Path) -> Iterator[Conversation]:
-    """Read chats: the probing questions, and questions made of the plan each chat was written by."""
+    """Read BEAM: chats with probing questions, and questions made from the plan of each chat."""
     chats = sorted(folder.glob("chats/*/*"))
     for person in sorted(folder.glob("chats/10M/*")):
         plans = sorted(person.glob("plan-*"), key=lambda plan: not (plan / "chat.json").is_file())
@@ -257,7 +257,7 @@ def _numbers(value: Any) -> Iterator[int]:
 
 
 def _bullet_questions(plan: str, turns: list[Turn], name: str) -> list[Question]:
-    """Match each bullet of the plan with the message written from it, and blur it into a question."""
+    """Make a vague question from each bullet of the plan; the message written from it is evidence."""
     rng = random.Random(f"{SEED}/{name}")
     words = [
         set(normalized_words(turn.text[:MATCHED_LETTERS])) if turn.speaker == "user" else set()
@@ -292,12 +292,12 @@ def _bullet_questions(plan: str, turns: list[Turn], name: str) -> list[Question]
             continue
         best, place = max(scores)
         if best >= MIN_BULLET_OVERLAP:
-            questions.append(Question(_blur(label, bullet, rng), (-place,)))
+            questions.append(Question(_vague_question(label, bullet, rng), (-place,)))
     return questions[:MAX_BULLETS_PER_CHAT]
 
 
-def _blur(label: str, bullet: str, rng: random.Random) -> str:
-    """Make a question of a bullet: its numbers and many of its words are dropped."""
+def _vague_question(label: str, bullet: str, rng: random.Random) -> str:
+    """Return a question with some of the words of a bullet, without its numbers."""
     words = re.findall(r"[^\W\d_][\w'’.-]*", re.sub(r"\S*\d\S*", " ", bullet))
     content = [word for word in words if word.lower() not in STOP_WORDS]
     if rng.random() < 0.5 and len(words) > 7:
@@ -316,7 +316,7 @@ def _blur(label: str, bullet: str, rng: random.Random) -> str:
 
 
 def read_canard(folder: Path) -> Iterator[Conversation]:
-    """Read questions that follow each other, rewritten so that they stand alone."""
+    """Read CANARD: follow-up questions, rewritten so that they can be understood alone."""
     dialogues: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in _read_json(folder / "data" / "release" / "dev.json"):
         dialogues[row["QuAC_dialog_id"]].append(row)
@@ -341,7 +341,7 @@ def read_canard(folder: Path) -> Iterator[Conversation]:
 
 
 def read_molweni(folder: Path) -> Iterator[Conversation]:
-    """Read chats of many people about Ubuntu."""
+    """Read Molweni: chats of many people about Ubuntu."""
     file = folder / "MRC(withDiscourse)" / "test.json"
     dialogues = _read_json(file)["data"]["dialogues"]
     for number, group in enumerate(_grouped(dialogues, 15)):
@@ -366,7 +366,7 @@ def read_molweni(folder: Path) -> Iterator[Conversation]:
 
 
 def read_qmsum(folder: Path) -> Iterator[Conversation]:
-    """Read meetings; of the passage that answers, the turns nearest to the answer are evidence."""
+    """Read QMSum: meetings. Evidence is the turns of a passage that share most with the answer."""
     for file in sorted((folder / "data" / "ALL").glob("*/*.json")):
         meeting = _read_json(file)
         conversation = Conversation(f"qmsum/{file.stem}", "qmsum")
@@ -392,7 +392,7 @@ def read_qmsum(folder: Path) -> Iterator[Conversation]:
 
 
 def read_xquad(folder: Path) -> Iterator[Conversation]:
-    """Read articles in English and German: one turn a sentence, questions in both languages."""
+    """Read XQuAD: articles in English and German, one turn per sentence, questions in both."""
     editions = {
         language: _read_json(folder / f"xquad.{language}.json")["data"] for language in ("en", "de")
     }
@@ -444,7 +444,7 @@ def _read_paragraph(
 
 
 def read_lme(file: Path) -> Conversation:
-    """Read the pooled sessions of LongMemEval; the index of a session is its number."""
+    """Read LongMemEval: one pool of sessions, numbered in order."""
     content = _read_gzip(file)
     conversation = Conversation("lme", "lme", named=False)
     places: dict[str, int] = {}
@@ -459,7 +459,7 @@ def read_lme(file: Path) -> Conversation:
 
 
 def read_beam_development(file: Path) -> list[Conversation]:
-    """Read the 100K chats of BEAM."""
+    """Read the 100K chats of BEAM that are in the development file."""
     conversations: list[Conversation] = []
     for chat in _read_gzip(file):
         conversation = Conversation(f"beam/{chat['name']}", "beam-dev", named=False)

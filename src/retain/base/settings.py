@@ -264,7 +264,7 @@ class Settings(SettingsExtras):
     review: str = _setting(
         "tool",
         "Sources whose core and whiteboard entries wait for review: any of `tool`, `import`, `agent`, separated by "
-        "commas. Add `journal` to include their journal entries. Empty: no review.",
+        "commas. Add `journal` to include their journal entries. `off` or empty: no review.",
         choices=("tool", "import", "agent", "journal"),
     )
     postgres_role: str = _setting(
