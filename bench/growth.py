@@ -255,7 +255,15 @@ def fill_batch(
         item
         for row in rows
         for item in message_rows(
-            row["session"], row["user"], "scout", row["seq"], "user", None, [row["text"]], row["at"]
+            row["session"],
+            row["user"],
+            "scout",
+            row["seq"],
+            "user",
+            None,
+            [row["text"]],
+            row["at"],
+            row["content"],
         )
     ]
     services.index.add(tx, items)

@@ -11,7 +11,7 @@ from retain.jobs import embed
 from retain.jobs.job import JobResult, Progress
 from retain.kinds import KINDS
 from retain.kinds.kind import Services
-from retain.search.reindexer import Reindexed, Reindexer, is_behind, lacks_only_digests
+from retain.search.reindexer import Reindexed, Reindexer, is_behind, lacks_only_upkeep
 from retain.storage import leases
 from retain.storage.database import EVERY_TENANT
 
@@ -49,7 +49,7 @@ def catch_up(
 ) -> Reindexed:
     """Complete the index of the tenants that are behind, unless another process does.
 
-    Missing digests are left to the job: a search does not need them.
+    Digests and copies of texts are left to the job: a search does not need them.
 
     With `wait`, return only when no tenant is behind: wait for another process, or take over from
     it when its lease expires, and raise what keeps the index from being completed.
@@ -121,7 +121,7 @@ def _fill(
             progress(done, 0)
 
     filling = Reindexer(services.database, services.index, services.blobs, tenant, added)
-    if not mend and services.database.read(tenant, lacks_only_digests):
-        filling.add_digests()
+    if not mend and services.database.read(tenant, lacks_only_upkeep):
+        filling.run_upkeep()
         return Reindexed()
     return filling.run(_KINDS) + (filling.mend() if mend else Reindexed())

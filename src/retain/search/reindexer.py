@@ -102,12 +102,12 @@ class Reindexed:
 
 
 def is_behind(tx: Transaction) -> bool:
-    """Return whether the index of a tenant may be incomplete, or digests are missing."""
+    """Return whether something is left to do in the index of a tenant."""
     return tx.one(_ROUND) is not None
 
 
-def lacks_only_digests(tx: Transaction) -> bool:
-    """Return whether nothing but digests may be missing, which a search computes itself."""
+def lacks_only_upkeep(tx: Transaction) -> bool:
+    """Return whether a search needs nothing of what is left to do."""
     return tx.one(f"{_ROUND} and round = 0 and old = 0") is not None
 
 
@@ -147,9 +147,10 @@ class Reindexer:
             self._finish(unfinished[0])
         return total
 
-    def add_digests(self) -> None:
-        """Store the digests of rows that have none; then no digest is missing."""
+    def run_upkeep(self) -> None:
+        """Store missing digests and remove copies of texts, which a search does not need."""
         self._add_digests()
+        self._drop_copied_texts()
         self._finish(0)
 
     def _finish(self, round: int) -> None:

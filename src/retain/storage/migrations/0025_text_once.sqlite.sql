@@ -1,9 +1,8 @@
 -- The text of a message is stored once: see retain/search/sqlite.py.
 
 -- up
--- Existing rows lose their copies in the background, when the index is completed.
-insert into search_behind (tenant, round) select tenant, 1 from tenants where true
-on conflict (tenant) do update set round = search_behind.round + 1;
+-- Existing rows lose their copies in the background. Round 0 means that a search needs nothing of what is left to do.
+insert into search_behind (tenant, round) select tenant, 0 from tenants where true on conflict do nothing;
 
 -- down
 update search_items set session_id = id where kind = 'messages' and session_id is null;
