@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -104,9 +105,10 @@ SQLiteSession.register(RetainSession)
 
 async def _run_to_completion(work: Callable[[], T]) -> T:
     """Run work in a thread; a cancelled caller waits for its end, so that nothing is half done."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    context = contextvars.copy_context()
+    running = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work))
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(running)
     except asyncio.CancelledError:
-        await asyncio.wait({task})
+        await asyncio.wait({running})
         raise

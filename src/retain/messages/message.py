@@ -125,6 +125,8 @@ def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
 def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
     """Return the fields of a new message, which is a record or in a provider's format."""
     where = f"messages[{place}]"
+    if type(message) is NewMessage and type(message.content) is str and message.role in ROLES:
+        return dict(vars(message))  # most messages: there is nothing to convert
     fields = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
     unknown = sorted(
         fields.keys() - NewMessage.__dataclass_fields__.keys() - set(PROVIDER_FIELDS), key=str

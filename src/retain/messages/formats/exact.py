@@ -9,6 +9,11 @@ from typing import Any
 _CHANGED = re.compile(r"\\u0000|[\ud800-\udfff]")
 
 
+def is_exact(text: str) -> bool:
+    """Return whether a database stores a text unchanged."""
+    return "\x00" not in text and (text.isascii() or _CHANGED.search(text) is None)
+
+
 def exact_copy(value: Any) -> dict[str, str]:
     """Return `{"exact": …}` for a value that a database would change, else an empty dictionary."""
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from retain.base.errors import Invalid
 from retain.messages import pairing
-from retain.messages.formats.exact import exact_copy, read_exact_copy
+from retain.messages.formats.exact import exact_copy, is_exact, read_exact_copy
 from retain.messages.message import Message, NewMessage
 
 _CHUNK = "MessageChunk"
@@ -50,9 +50,10 @@ def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessag
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
     original_content = rest.pop("content", "")
-    exact = exact_copy(data)
-    if not rest and not exact and kind in _PLAIN and isinstance(original_content, str):
+    is_text = not rest and kind in _PLAIN and isinstance(original_content, str)
+    if is_text and is_exact(original_content):
         return NewMessage(role, original_content)
+    exact = exact_copy(data)
     content = _content(role, original_content)
     if isinstance(original_content, list) and content.get("parts") != original_content:
         rest["content"] = original_content

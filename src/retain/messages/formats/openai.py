@@ -13,7 +13,7 @@ from typing import Any
 
 from retain.base.errors import Invalid
 from retain.messages import pairing
-from retain.messages.formats.exact import exact_copy, read_exact_copy
+from retain.messages.formats.exact import exact_copy, is_exact, read_exact_copy
 from retain.messages.message import Message, NewMessage
 
 _ROLES = {
@@ -45,6 +45,13 @@ def to_message(item: Any, field: str = "items") -> NewMessage:
         raise Invalid(field=field, problem=f"must be objects, not {type(item).__name__}")
     role = _role(item)
     item_content = item.get("content")
+    if (
+        len(item) == 2
+        and item.get("role") == role != "tool"
+        and isinstance(item_content, str)
+        and is_exact(item_content)
+    ):
+        return NewMessage(role, item_content)  # most items are only text
     same = exact_copy(item)
     if not _is_message(item):
         return NewMessage(role, {"parts": [dict(item)], "openai": same or _COMPLETE_ITEM})

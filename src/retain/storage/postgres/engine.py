@@ -49,7 +49,7 @@ COLUMN_TYPES = {
     "{blob}": "bytea",
     "{strict}": "",
     # The fields of the column `value`; the last one of a name counts, as in Python.
-    "{fields}": "cast(value as jsonb)",
+    "{fields}": "cast(value as json)",
     # The type of a field that is compared as a number; no value of it is an error.
     "{number}": "jsonb",
     # A table of the members of a JSON object, with the columns `key` and `value`, both texts.
