@@ -235,18 +235,24 @@ class _Threads:
         stride = int(seq.max()) - int(seq.min()) + 1 + 2 * max(NEIGHBOUR_WEIGHTS)
         keys, self.position = np.unique(self.thread * stride + seq, return_inverse=True)
         self._positions = _Groups(self.position)
-        self.neighbours = {
-            step: _lookup(keys, keys + step)[self.position] for step in NEIGHBOUR_WEIGHTS
-        }
+        steps = np.array(list(NEIGHBOUR_WEIGHTS))
+        # For each step and candidate the position `step` further on; -1 if there is none.
+        self.neighbours = _lookup(keys, keys + steps[:, None])[:, self.position]
         thread_of_position = self._positions.max(self.thread)
         sizes = np.bincount(thread_of_position, minlength=self.count)
         self.is_single = (sizes == 1)[self.thread] & (seq == 0)
 
     def neighbour(self, step: int, values: Array, default: float) -> Array:
         """Return for each candidate the value of the position `step` further on."""
-        positions = self.neighbours[step]
+        positions = self.neighbours[list(NEIGHBOUR_WEIGHTS).index(step)]
         neighbours: Array = values[positions]
         neighbours[positions < 0] = default
+        return neighbours
+
+    def around(self, values: Array, default: float) -> Array:
+        """Return the values of `neighbour`, with a row for each step of NEIGHBOUR_WEIGHTS."""
+        neighbours: Array = values[self.neighbours]
+        neighbours[self.neighbours < 0] = default
         return neighbours
 
     def best(self, values: Array) -> Array:
@@ -277,11 +283,11 @@ def _add_neighbour_features(
     """
     import numpy as np
 
-    lowest = base.min()
     score = threads.best(base)
     words = np.minimum(threads.best(counts), 1)
-    for name, step in (("before", -1), ("after", 1), ("second before", -2), ("second after", 2)):
-        features[name] = threads.neighbour(step, score, lowest)
+    # In the order of NEIGHBOUR_WEIGHTS.
+    names = ("before", "after", "second before", "second after")
+    features.update(zip(names, threads.around(score, base.min()), strict=True))
     features["beside"] = np.maximum(features["before"], features["after"])
     features["near by"] = np.maximum(features["second before"], features["second after"])
     asks = threads.best(table.asks)
@@ -289,9 +295,8 @@ def _add_neighbour_features(
     features["answers"] = score_before * threads.neighbour(-1, asks, 0.0)
     after_answer = threads.neighbour(-1, threads.best(table.is_answer), 1.0)
     features["replies"] = features["answers"] * (1 - table.is_answer) * (1 - after_answer)
-    wide_counts = counts + sum(
-        weight * threads.neighbour(step, words, 0.0) for step, weight in NEIGHBOUR_WEIGHTS.items()
-    )
+    weights = np.array(list(NEIGHBOUR_WEIGHTS.values()))
+    wide_counts = counts + (weights[:, None, None] * threads.around(words, 0.0)).sum(axis=0)
     total_rarity = rarity.sum() or 1.0
     features["words around"] = np.minimum(wide_counts, 1) @ rarity / total_rarity
     features["added around"] = features["words around"] - features["coverage"]
@@ -299,14 +304,9 @@ def _add_neighbour_features(
     features["window"] = _standardize(bm25)
     if "meaning" in features:
         meaning = threads.best(features["meaning"])
-        weight_sum = 1 + sum(
-            weight * (threads.neighbours[step] >= 0) for step, weight in NEIGHBOUR_WEIGHTS.items()
-        )
-        meaning_sum = features["meaning"] + sum(
-            weight * threads.neighbour(step, meaning, 0.0)
-            for step, weight in NEIGHBOUR_WEIGHTS.items()
-        )
-        features["meaning around"] = _standardize(meaning_sum / weight_sum)
+        weight_sum = 1 + (weights[:, None] * (threads.neighbours >= 0)).sum(axis=0)
+        others_sum = (weights[:, None] * threads.around(meaning, 0.0)).sum(axis=0)
+        features["meaning around"] = _standardize((features["meaning"] + others_sum) / weight_sum)
     _set_average(
         features,
         threads.is_single,
@@ -376,8 +376,11 @@ def _highest(
 
 def _standardize(values: Array) -> Array:
     """Return values as standard deviations above the mean."""
-    centred: Array = values - values.mean()
-    deviation = math.sqrt(centred @ centred / len(centred))  # a third of the time of `std`
+    import numpy as np
+
+    # `mean` and `std` take several times as long.
+    centred: Array = values - np.add.reduce(values) / len(values)
+    deviation = math.sqrt(centred @ centred / len(centred))
     return centred / deviation if deviation > 1e-9 else centred * 0.0
 
 
