@@ -100,7 +100,7 @@ def match_words(
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
     """Start to embed a question in a thread; return None if that needs the authors first."""
     # Only the encoder was trained with the names of speakers in questions.
-    if embedder is None or embedder.family != "encoder" or not words.query_words(text):
+    if embedder is None or embedder.family != "encoder":
         return None
     embedding: Future[Vector] = Future()
 

@@ -235,7 +235,7 @@ class IndexReader:
                 postings = self._postings(tx, names, filter.user, None)
                 rows = np.concatenate([posting.numbers for posting in postings])
                 narrow = rows if narrow is None else np.intersect1d(narrow, rows)
-        return None if narrow is None else np.sort(narrow)
+        return None if narrow is None else np.unique(narrow)
 
     def _first_visible(
         self, tx: Transaction, ranked: Numbers, filter: SearchFilter, limit: int

@@ -353,7 +353,10 @@ class VectorCache:
         source: Source,
         among: Numbers | None = None,
     ) -> None:
-        """Add every row of an entry to a scan; with `among`, only those rows."""
+        """Add every row of an entry to a scan.
+
+        among: only these rows, in ascending order without duplicates
+        """
         if self._process != os.getpid():
             # In a forked child, locks may be held by threads that exist only in the parent.
             self._reset()
@@ -371,7 +374,7 @@ class VectorCache:
             return []
         with entry.lock:
             pages = entry.pages()
-        wanted = np.array(numbers, np.int64)
+        wanted = np.unique(np.array(numbers, np.int64))
         return [page.select(places) for page in pages if len(places := _find(page, wanted))]
 
     def _pages(self, key: tuple[str, str, RowOwner], source: Source) -> list[Page] | None:
@@ -401,13 +404,19 @@ def _only(page: Page, among: Numbers) -> Page:
 
 
 def _find(page: Page, wanted: Numbers) -> NDArray[np.intp]:
-    """Return the places of wanted rows in a page, in ascending order."""
+    """Return the places of wanted rows in a page, in ascending order.
+
+    wanted: ascending, without duplicates
+    """
     import numpy as np
 
     numbers = page.numbers
-    if not page.is_ordered or len(wanted) > len(numbers):
+    if not len(numbers) or not page.is_ordered:
         return np.flatnonzero(np.isin(numbers, wanted))
-    places = np.searchsorted(numbers, wanted)
-    inside = places < len(numbers)
-    is_here = numbers[places[inside]] == wanted[inside]
-    return np.unique(places[inside][is_here])
+    low, high = np.searchsorted(wanted, (numbers[0], numbers[-1] + 1)).tolist()
+    within = wanted[low:high]
+    if len(within) > len(numbers) // 8:  # then looking up each takes longer
+        return np.flatnonzero(np.isin(numbers, within, assume_unique=True))
+    places = np.searchsorted(numbers, within)
+    present: NDArray[np.intp] = places[numbers[places] == within]
+    return present
