@@ -360,17 +360,49 @@ def test_a_slow_statement_is_cancelled(
 HOSTILE_TENANT = "a'; set role postgres; --\\' \"$$ E'\\\\' %s {0}"
 
 
+def count_settings(database: Any) -> int:
+    """Return how many settings a transaction makes."""
+    statements = [statement for statement, _ in database._begin_statements(("begin", False), "a")]
+    assert not [statement for statement in statements if b"set_config" in statement]
+    return sum(statement.startswith(b"set local ") for statement in statements)
+
+
 def test_transaction_settings_are_set_local_and_quoted(memory: Memory) -> None:
     """Citus passes on `set local`, not `set_config`; a tenant's name stays a name."""
     sql = """select current_setting('retain.tenant'), current_user::text, current_setting('search_path'),
                     current_setting('statement_timeout'), current_setting('jit'), :tenant"""
     row = memory.database.read(HOSTILE_TENANT, lambda tx: tx.one(sql))
     assert row == (HOSTILE_TENANT, ROLE, "retain, public", "15s", "off", HOSTILE_TENANT)
-    begin = memory.database._begin_statements(("begin", False), HOSTILE_TENANT)  # type: ignore[attr-defined]
-    assert sum(statement.startswith(b"set local ") for statement, _ in begin) == 10
-    assert not [statement for statement, _ in begin if b"set_config" in statement]
+    database: Any = memory.database
+    assert count_settings(database) == 3, "the role, the tenant and the name"
+    database._begins.clear()
+    database._keeps_settings = False  # as behind a pooler
+    assert count_settings(database) == 10
+    assert memory.database.read(HOSTILE_TENANT, lambda tx: tx.one(sql)) == row
     source = Path(retain.__file__).parent
     assert [file for file in source.rglob("*.py") if "set_config(" in file.read_text("utf-8")] == []
+
+
+@pytest.mark.parametrize("keeps_settings", [True, False])
+def test_a_long_transaction_has_the_settings_of_the_server(
+    open_memory: Callable[..., Memory], keeps_settings: bool
+) -> None:
+    database: Any = open_memory(postgres_pool=1).database
+    assert database._keeps_settings
+    if not keeps_settings:  # as behind a pooler, where connections have no settings
+        database._keeps_settings = False
+        database._pool.forget_idle()
+    sql = """select current_setting('enable_seqscan'), current_setting('jit'),
+                    current_setting('statement_timeout'), current_setting('search_path'), :tenant"""
+
+    def settings(long: bool) -> Any:
+        return database.read("acme", lambda tx: tx.one(sql), long=long)[:4]
+
+    with psycopg.connect(database._url) as connection:
+        (jit,) = connection.execute("show jit").fetchone() or ("",)
+    for _ in range(2):
+        assert settings(long=False) == ("off", "off", "15s", "retain, public")
+        assert settings(long=True) == ("on", jit, "0", "retain, public")
 
 
 def test_a_frozen_server_process_does_not_block_its_clients(

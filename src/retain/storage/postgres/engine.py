@@ -1,8 +1,8 @@
 """The PostgreSQL engine, through psycopg: a pool, and transactions bound to one tenant.
 
-No setting of a connection outlives a transaction, so a pooler in transaction mode works. Each
-transaction switches to the application's role, which owns nothing, sets the tenant for row-level
-security, and reads the clock.
+Each transaction switches to the application's role, which owns nothing, sets the tenant for
+row-level security, and reads the clock. These settings do not outlive it. Behind a pooler in
+transaction mode, no setting of a connection outlives a transaction.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from retain.storage.postgres.connections import (
     Connection,
     Pool,
     read_address,
+    run_script,
     translate_error,
 )
 from retain.storage.postgres.pipeline import Pipeline, SentStatement
@@ -215,6 +216,7 @@ class PostgresDatabase:
         self._known_tenants: set[str] = set()
         self._begins: dict[tuple[tuple[str, bool], str], Sequence[tuple[bytes, bool]]] = {}
         self._prepares = False
+        self._keeps_settings = False
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         self._connect_first()
         _OPEN.add(self)
@@ -315,27 +317,37 @@ class PostgresDatabase:
         if statements is not None:
             return statements
         is_long = begin[1]
-        name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
-        settings: dict[str, str | Composable] = {
-            "search_path": self._search_path,
-            "idle_in_transaction_session_timeout": "60s",
-            "statement_timeout": "0" if is_long else f"{round(STATEMENT_SECONDS * 1000)}ms",
-        }
+        settings: dict[str, str | Composable] = {}
+        if not self._keeps_settings:
+            settings = self._constant_settings()
+        if is_long:
+            settings["statement_timeout"] = "0"
+            settings |= dict.fromkeys(INDEX_SCAN_OPTIONS, SQL("default"))
         if self._settings.postgres_role:
             settings["role"] = self._settings.postgres_role
-        if not is_long:
-            settings.update(INDEX_SCAN_OPTIONS)
-        of_tenant = {"retain.tenant": tenant, "application_name": name}
+        of_tenant = {
+            "retain.tenant": tenant,
+            "application_name": f"retain {tenant}".encode("ascii", "replace").decode()[:63],
+        }
         statements = [
             (begin[0].encode(), True),
-            *[(_set_local(setting, value), True) for setting, value in settings.items()],
-            *[(_set_local(setting, value), False) for setting, value in of_tenant.items()],
+            *[(_set("set local", *setting), True) for setting in settings.items()],
+            *[(_set("set local", *setting), False) for setting in of_tenant.items()],
             (f"select {_NOW}".encode(), True),
         ]
         if len(self._begins) >= MAX_CACHED_BEGINS:
             self._begins.clear()
         self._begins[begin, tenant] = statements
         return statements
+
+    def _constant_settings(self) -> dict[str, str | Composable]:
+        """Return the settings that all transactions share, unless they are long."""
+        return {
+            "search_path": self._search_path,
+            "idle_in_transaction_session_timeout": "60s",
+            "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
+            **INDEX_SCAN_OPTIONS,
+        }
 
     # -- operating -------------------------------------------------------------------------
 
@@ -467,18 +479,37 @@ class PostgresDatabase:
         try:
             connection = self._connect()
             connection.answer_seconds = ANSWER_SECONDS
-            (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
+            pid, uses_citus = connection.execute(
+                """select pg_backend_pid(),
+                          exists (select 1 from pg_extension where extname = 'citus')"""
+            ).fetchone() or (0, False)
+            # Behind a pooler, the connection that answers is not the one that we opened.
+            self._prepares = connection.info.backend_pid == pid
+            self._keeps_settings = self._prepares and not uses_citus
+            self._set_up(connection)
         except psycopg.Error as error:
             raise translate_error(error) from error
-        if connection.info.backend_pid == real:  # else a pooler, where nothing can be prepared
-            self._prepares = True
-            connection.prepared.allowed = True
         self._pool.add(connection)
 
     def _connect(self) -> Connection:
         connection = Connection.connect(self._url, autocommit=True, prepare_threshold=None)
-        connection.prepared.allowed = self._prepares
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _set_up(self, connection: Connection) -> None:
+        """Make the settings that all transactions share, where a connection can keep them.
+
+        A pooler would pass them on to others, and Citus would not pass them on to its workers.
+        There, every transaction makes them again.
+        """
+        connection.prepared.allowed = self._prepares
+        if self._keeps_settings:
+            settings = self._constant_settings().items()
+            run_script(connection, b"; ".join([_set("set", *setting) for setting in settings]))
 
     @contextmanager
     def _own_connection(
@@ -499,8 +530,8 @@ def _add_keepalive(url: str) -> str:
     )
 
 
-def _set_local(setting: str, value: str | Composable) -> bytes:
-    return SQL("set local {} = {}").format(SQL(setting), value).as_bytes()
+def _set(command: str, setting: str, value: str | Composable) -> bytes:
+    return SQL("{} {} = {}").format(SQL(command), SQL(setting), value).as_bytes()
 
 
 class _Translated(NamedTuple):
