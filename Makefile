@@ -1,4 +1,4 @@
-# `make serve` and `make test` need only Python 3.11+; they install or start everything else.
+# `make serve` and `make test` need only Python 3.11 or newer; they install or start everything else.
 
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
@@ -25,10 +25,10 @@ site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12
 	@.venv/bin/python scripts/build_site.py
 
 test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
-	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site pytest-cache  # most of it waits for the network
+	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site pytest-cache  # most of the time is spent waiting for the network
 	$(RUN) pytest -n 4 $(ARGS)
 
-test-all: test-tools site ## Run every test on every database, and every migration
+test-all: test-tools site ## Run every test on every database, including the slow ones
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Check lint, format, types and generated files
@@ -45,43 +45,43 @@ docs: tests ## Build the documentation site into .cache/site and check its links
 	@$(UV) sync --frozen --quiet --inexact --group docs
 	$(RUN) zensical build --strict
 
-generate: tests site ## Regenerate the generated files
+generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
 	$(RUN) python scripts/generate_docs.py
 	$(RUN) python scripts/generate_web.py
 
-audit: tests ## Check retain against the memory designs it is based on: ARGS="--only journal --database URL"
+audit: tests ## Check every feature of the memory designs that retain is based on: ARGS="--only journal --database URL"
 	$(RUN) python scripts/audit_designs.py $(ARGS)
 
 screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
 
-chaos: test-tools ## Run the long crash tests: 200 kills, power cuts, crashed servers (about ten minutes)
+chaos: test-tools ## Run the long crash tests: killed processes, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)
 
 attack: test-tools ## Send malicious input to every endpoint, then run sqlmap and bandit (about half an hour)
 	ATTACK=full $(RUN) pytest -m "" -n 2 --timeout 1800 tests/security $(ARGS)
 	$(RUN) python scripts/attack.py
 
-test-llm: tests ## Run the tests with a real language model (the first run downloads 1.1 GB and builds its server: 20 minutes)
+test-llm: tests ## Run the tests with a real language model (the first run downloads 1.1 GB and builds a server: 20 minutes)
 	$(RUN) python scripts/real_model.py $(ARGS)
 
-bench: test-tools ## Run the benchmarks and print ratios
+bench: test-tools ## Run the benchmarks: ARGS="--quick --only window"
 	@$(UV) sync --frozen --quiet --inexact --group bench
 	$(RUN) python -m bench $(ARGS)
 
-soak: tests ## Run a server under load for five minutes, or ARGS=3600 seconds, and check that memory, threads and open files do not grow
+soak: tests ## Run a server under load for five minutes (or ARGS=3600 seconds) and check that it does not grow
 	$(RUN) python -m bench.soak $(ARGS)
 
 learn: tests ## Train the search weights; DATA is the folder with the development files
 	$(RUN) python -m bench.learn $(DATA) $(ARGS)
 
-train-encoder: tests ## Train the sentence encoder: DATA and BENCH are folders (see scripts/train_encoder.py), OUT gets the model; ARGS="--device cpu" without a GPU
+train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/train_encoder.py explains DATA and BENCH); without a GPU: ARGS="--device cpu"
 	@$(UV) sync --frozen --quiet --inexact --group train
 	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
 	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
 
-bench-recall: tests ## Measure the recall of search for every profile; DATA is the folder with conversations and score.py
+bench-recall: tests ## Measure the recall of search; DATA is the folder with the conversations and score.py
 	$(RUN) python bench/recall.py --all $(DATA) $(ARGS)
 
 setup: .cache/ready
@@ -97,7 +97,7 @@ tests: .cache/ready-tests
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@touch .cache/ready-tests
 
-test-tools: mcp-clients system-packages ## Install what the tests need besides Python packages
+test-tools: mcp-clients system-packages ## Install the tools that the tests need besides Python packages
 
 node: tests
 	@UV=$(UV) bash scripts/test_tools.sh node
@@ -111,9 +111,9 @@ system-packages:
 test-site: site
 	$(RUN) python scripts/build_site.py run test
 
-# Collect once, so that pytest rewrites the assertions of each module here and not in every worker.
+# Collect once, so that pytest rewrites the assertions of each module once and not in every worker.
 pytest-cache: tests
-	@$(RUN) pytest --collect-only -qq >/dev/null || true  # the run itself reports what is wrong
+	@$(RUN) pytest --collect-only -qq >/dev/null || true  # the test run reports the problems
 
 release: ## Check that this version can be released, and tag it
 	$(RUN) python scripts/release.py --tag

@@ -21,19 +21,19 @@ from retain.integrations.adk import RetainMemoryService, RetainSessionService
 
 
 class Model(BaseLlm):
-    """A stand-in for a real model: it answers with the remembered line that contains a name."""
+    """A stand-in for a real model: it answers with a line of its memory that contains a name."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield the answer to a request."""
-        told = "\n".join(
+        prompt = "\n".join(
             part.text or "" for content in llm_request.contents for part in content.parts or []
         )
-        _, _, memory = told.partition("<PAST_CONVERSATIONS>")
-        found = [line for line in memory.splitlines() if "my name is" in line]
+        _, _, memory = prompt.partition("<PAST_CONVERSATIONS>")
+        lines = [line for line in memory.splitlines() if "my name is" in line]
         yield LlmResponse(
-            content=Content(role="model", parts=[Part(text=found[0] if found else "nothing")])
+            content=Content(role="model", parts=[Part(text=lines[0] if lines else "nothing")])
         )
 
 

@@ -15,7 +15,7 @@ from retain.integrations.agent_framework import RetainContextProvider, RetainHis
 
 
 class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):
-    """Stands in for a real model: it answers with the line of what it is told that has a name in it."""
+    """A stand-in for a real model: it answers with a line of its prompt that contains a name."""
 
     async def _inner_get_response(
         self,
@@ -25,13 +25,16 @@ class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):
         options: Mapping[str, Any],
         **kwargs: Any,
     ) -> ChatResponse:
-        told = "\n".join(message.text for message in messages)
-        found = [line for line in told.splitlines() if "my name is" in line]
-        return ChatResponse(messages=[Message("assistant", [found[0] if found else "nothing"])])
+        prompt = "\n".join(message.text for message in messages)
+        lines = [line for line in prompt.splitlines() if "my name is" in line]
+        return ChatResponse(messages=[Message("assistant", [lines[0] if lines else "nothing"])])
 
 
 async def main(memory: Memory) -> None:
-    """One run, in a session of its own: one provider keeps the conversation, the other tells what else is remembered."""
+    """Run an agent once, in a new session.
+
+    The history provider stores the conversation; the context provider adds what else is remembered.
+    """
     scope = memory.scope(user="ada", agent="scout")
     agent = Agent(
         Model(), context_providers=[RetainHistoryProvider(scope), RetainContextProvider(scope)]

@@ -1,4 +1,4 @@
-"""An agent with tools of its own: a Python function, and an MCP server that this file starts.
+"""An agent with its own tools: a Python function, and an MCP server that this file starts.
 
 `pip install '/path/to/this/clone[mcp,models]'`, then run this twice. A script stands in for the model.
 """
@@ -19,7 +19,7 @@ def find_user(email: str) -> dict[str, str]:
 
 
 def serve() -> None:
-    """Run an MCP server with one tool, whose result is too long for a prompt."""
+    """Run an MCP server with one tool; its result is too long for a prompt."""
     from mcp.server.mcpserver import MCPServer
 
     server = MCPServer("shop")

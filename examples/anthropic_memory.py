@@ -2,8 +2,8 @@
 
 `pip install '/path/to/this/clone[anthropic]'`, then run this twice.
 
-A script plays Claude, so no API key is needed. The first run finds an empty memory and writes a
-file; the second run, a new process, reads it.
+A function stands in for Claude, so no API key is needed. The first run finds an empty memory and
+writes a file; the second run, in a new process, reads it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def claude(request: httpx2.Request) -> httpx2.Response:
         return reply(
             "tool_use", id="toolu_1", name="memory", input={"command": "view", "path": FILE}
         )
-    said = last[0]["content"]
-    if said.startswith("The path"):
+    result = last[0]["content"]
+    if result.startswith("The path"):
         print("remembered: nothing")
-        created = {"command": "create", "path": FILE, "file_text": "The user is called Ada.\n"}
-        return reply("tool_use", id="toolu_2", name="memory", input=created)
-    if said.startswith("Here's the content"):
-        print("remembered:", said.splitlines()[1].partition("\t")[2])
+        command = {"command": "create", "path": FILE, "file_text": "The user is called Ada.\n"}
+        return reply("tool_use", id="toolu_2", name="memory", input=command)
+    if result.startswith("Here's the content"):
+        print("remembered:", result.splitlines()[1].partition("\t")[2])
     return reply("text", text="Nice to see you.")
 
 
 def reply(kind: str, **block: object) -> httpx2.Response:
-    """Return a message of Claude with one block."""
+    """Return a response of Claude with one content block."""
     message = {
         "id": "msg_1",
         "type": "message",
@@ -53,9 +53,8 @@ def reply(kind: str, **block: object) -> httpx2.Response:
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
     script = httpx2.Client(transport=httpx2.MockTransport(claude))
-    client = anthropic.Anthropic(
-        api_key="none", http_client=script
-    )  # anthropic.Anthropic(), with a key
+    # With an API key: client = anthropic.Anthropic()
+    client = anthropic.Anthropic(api_key="none", http_client=script)
     runner = client.beta.messages.tool_runner(
         model="claude-sonnet-5-5",
         max_tokens=1024,

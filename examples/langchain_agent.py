@@ -2,7 +2,7 @@
 
 `pip install '/path/to/this/clone[langchain]'`, then run this twice.
 
-The first run receives a name; the second run, a new process and a new thread, recalls it.
+The first run tells the agent a name; the second run, in a new process and a new thread, recalls it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Model(GenericFakeChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-        told = [
+        lines = [
             line
             for message in messages[:-1]
             for line in message.text.splitlines()
@@ -36,7 +36,7 @@ class Model(GenericFakeChatModel):
         ]
         return ChatResult(
             generations=[
-                ChatGeneration(message=AIMessage(f"remembered: {told[0] if told else 'nothing'}"))
+                ChatGeneration(message=AIMessage(f"remembered: {lines[0] if lines else 'nothing'}"))
             ]
         )
 

@@ -18,8 +18,8 @@ from retain.integrations.langchain import RetainChatMessageHistory
 def model(prompt: PromptValue) -> AIMessage:
     """Answer as a chat model that knows only its prompt."""
     *before, _ = prompt.to_messages()
-    said = [str(message.content) for message in before if message.type == "human"]
-    return AIMessage(f"remembered: {said[-1] if said else 'nothing'}")
+    texts = [str(message.content) for message in before if message.type == "human"]
+    return AIMessage(f"remembered: {texts[-1] if texts else 'nothing'}")
 
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:

@@ -2,7 +2,7 @@
 
 `pip install '/path/to/this/clone[langgraph]'`, then run this twice.
 
-The first run receives a name; the second run, a new process, continues the thread and knows it.
+The first run tells the graph a name; the second run, in a new process, continues the thread and knows it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `pip install '/path/to/this/clone[langgraph]'`, then run this twice.
 
-The first run stores a name; the second run, a new process, finds it.
+The first run stores a name; the second run, in a new process, finds it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ model = FakeListChatModel(responses=["Nice to see you."])  # any chat model
 
 def answer(state: MessagesState, runtime: Runtime) -> dict[str, list]:
     """Answer from the store, and store facts about the user."""
-    said = state["messages"][-1].text
-    found = runtime.store.search(("memories",), query=said, limit=5)
-    known = [item.value["text"] for item in found]
+    message = state["messages"][-1].text
+    items = runtime.store.search(("memories",), query=message, limit=5)
+    known = [item.value["text"] for item in items]
     print("remembered:", "; ".join(known) or "nothing")
-    if said.startswith("I am"):
-        runtime.store.put(("memories",), "name", {"text": said})
+    if message.startswith("I am"):
+        runtime.store.put(("memories",), "name", {"text": message})
     reply = model.invoke(
-        [SystemMessage("What you know of the user: " + "; ".join(known)), *state["messages"]]
+        [SystemMessage("What you know about the user: " + "; ".join(known)), *state["messages"]]
     )
     return {"messages": [reply]}
 

@@ -2,8 +2,8 @@
 
 `pip install '/path/to/this/clone[openai-agents]'`, then run this twice.
 
-A few lines play the model, so no API key is needed. The first run receives a name; the second run,
-a new process, knows it.
+A small class stands in for the model, so no API key is needed. The first run tells the agent a name;
+the second run, in a new process, knows it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Script(Model):
     ) -> ModelResponse:
         """Answer with all user messages before the last one."""
         before = [str(item["content"]) for item in input[:-1] if item.get("role") == "user"]
-        said = ResponseOutputText(
+        text = ResponseOutputText(
             type="output_text", text=" ".join(before) or "nothing", annotations=[]
         )
         message = ResponseOutputMessage(
-            id="msg", type="message", role="assistant", status="completed", content=[said]
+            id="msg", type="message", role="assistant", status="completed", content=[text]
         )
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
@@ -42,9 +42,9 @@ class Script(Model):
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
     session = RetainSession(memory.scope(user="ada", agent="scout"), "openai-agents")
-    agent = Agent(name="scout", model=Script())  # Agent(name="scout"), with a key
+    agent = Agent(name="scout", model=Script())  # with an API key: Agent(name="scout")
     quiet = RunConfig(tracing_disabled=True)
     answer = Runner.run_sync(
-        agent, "I am called Ada. What do you know of me?", session=session, run_config=quiet
+        agent, "I am called Ada. What do you know about me?", session=session, run_config=quiet
     )
     print("remembered:", answer.final_output)

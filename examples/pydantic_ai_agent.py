@@ -22,22 +22,21 @@ from retain.integrations.pydantic_ai import RetainConversationStore, RetainMemor
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Answer as a model that stores facts with a tool and replies with the line that contains a
-    name.
-    """
+    """Answer as a model that stores a name with a tool, and replies with a line that contains it."""
     parts = [part for message in messages for part in message.parts]
     if "I am" in str(parts[-1].content):
         return ModelResponse(
             parts=[ToolCallPart("save_to_core", {"content": "The user is called Ada."})]
         )
-    told = "\n".join(part.content for part in parts if isinstance(part, SystemPromptPart))
-    found = [line for line in told.splitlines() if "called" in line]
-    done = isinstance(parts[-1], ToolReturnPart)
-    return ModelResponse(parts=[TextPart("Noted." if done else found[0] if found else "nothing")])
+    if isinstance(parts[-1], ToolReturnPart):
+        return ModelResponse(parts=[TextPart("Noted.")])
+    prompt = "\n".join(part.content for part in parts if isinstance(part, SystemPromptPart))
+    lines = [line for line in prompt.splitlines() if "called" in line]
+    return ModelResponse(parts=[TextPart(lines[0] if lines else "nothing")])
 
 
 async def main(memory: Memory) -> None:
-    """Run an agent once: the store has the conversation; the capability recalls and offers tools."""
+    """Run an agent once. The store saves the conversation; the capability adds memory and tools."""
     scope = memory.scope(user="ada", agent="scout")
     store = RetainConversationStore(scope)
     agent = Agent(FunctionModel(answer), capabilities=[RetainMemory(scope, save=False)])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Python packages. The Makefile runs `clients` and `packages` in parallel, after `node`:
+# Installs the tools that the tests need besides Python packages. The Makefile runs `clients` and `packages` in parallel, after `node`:
 #   test_tools.sh node        Node.js
 #   test_tools.sh clients     the MCP conformance suite, inspector and third-party clients
 #   test_tools.sh packages    the distribution's PostgreSQL, PgBouncer, Chromium, strace and libfaketime
@@ -19,7 +19,7 @@ install_node() {
     echo "$nodejs" >$node/python/ready
 }
 
-# Fails without a network and is not skipped: nothing else tests the protocol.
+# Fails without a network instead of skipping, because nothing else tests the protocol.
 install_clients() {
     [ "$(cat $node/js/ready 2>/dev/null)" = "$clients" ] && return
     echo "installing $clients"
@@ -49,11 +49,11 @@ install_packages() {
         return
     fi
     echo "installing ${missing[*]}"
-    # The tests start servers of their own: keep the packages from starting theirs.
+    # The tests start their own servers: keep the package from creating one.
     $sudo mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
     $sudo apt-get update -qq
-    if apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # Chromium without a window, which is faster
+    if apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # a Chromium without a window is faster
         missing+=(chromium-headless-shell)
     fi
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,4 +1,4 @@
-"""Items of the audit, and helpers of their checks: memories, HTTP and MCP clients, commands."""
+"""The items of the audit, and helpers for their checks: memories, HTTP and MCP clients, commands."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class Item:
     promise: str
     differs: str = ""  # why retain does something else
     known_gap: str = ""  # why the item may fail without failing the audit
-    seen: list[str] = field(default_factory=list)
-    not_seen: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     error: str = ""
     skipped: str = ""
 
     def check(self, what: str, condition: object) -> None:
         """Record the result of one check."""
-        (self.seen if condition else self.not_seen).append(what)
+        (self.passed if condition else self.failed).append(what)
 
     def skip(self, reason: str) -> None:
         """Record why there is no check."""
@@ -81,22 +81,22 @@ class Item:
         """The result."""
         if self.error:
             return "missing"
-        if not self.seen and not self.not_seen:
+        if not self.passed and not self.failed:
             return "not checked"
-        if self.not_seen:
-            return "partly" if self.seen else "missing"
+        if self.failed:
+            return "partly" if self.passed else "missing"
         return "differs" if self.differs else "works"
 
     @property
     def evidence(self) -> str:
-        """The passed or failed checks, in one sentence."""
+        """The reason for the status: the failed checks, or the passed ones."""
         if self.error:
             return f"raised {self.error}"
         if self.status == "not checked":
             return self.skipped or "there is no check"
-        if self.not_seen:
-            return f"not so: {'; '.join(self.not_seen)}"
-        return self.differs or "; ".join(self.seen)
+        if self.failed:
+            return f"failed: {'; '.join(self.failed)}"
+        return self.differs or "; ".join(self.passed)
 
     @property
     def is_failure(self) -> bool:
@@ -139,9 +139,9 @@ class Audit:
             try:
                 group(self)
             except Exception as error:
-                whole = Item(f"{prefix}-{self.group}", self.group, "The group of items runs.")
-                whole.error = _short(error)
-                self.items.append(whole)
+                item = Item(f"{prefix}-{self.group}", self.group, "The checks of this group run.")
+                item.error = _short(error)
+                self.items.append(item)
 
     @contextmanager
     def item(
@@ -185,7 +185,7 @@ class Audit:
     def http(
         self, memory: Memory, *, user: str = "ada", key: bool = True, tenant: str = ""
     ) -> TestClient:
-        """Return an HTTP client of a server over a memory, with an API key of a tenant."""
+        """Return an HTTP client for a server with this memory, by default with an API key."""
         headers = {"X-Retain-User": user}
         if key:
             _, text = Keys(memory.database).create(tenant or self.tenant, "audit", PERMISSIONS)
@@ -235,7 +235,7 @@ class Audit:
         )
 
     def exported_rows(self, memory: Memory, table: str) -> list[dict[str, Any]]:
-        """Return the rows of a table of the tenant, as an export has them."""
+        """Return the tenant's rows of a table, from an export."""
         file = self.folder / f"{uuid.uuid4().hex}.jsonl"
         memory.export(file, tenants=[self.tenant])
         rows = []
@@ -247,7 +247,7 @@ class Audit:
 
 
 def refusal(action: Callable[[], object]) -> str:
-    """Return the error that an action raises, with its name; empty if it succeeds."""
+    """Return the error that an action raises, with its class; empty if the action succeeds."""
     try:
         action()
     except RetainError as error:
@@ -272,7 +272,7 @@ def everything(messages: list[dict[str, Any]]) -> str:
 
 
 def talk(scope: Scope, session: str, turns: int, words: str = "about trains") -> None:
-    """Append turns of a user and an assistant."""
+    """Append questions of the user and answers of the assistant."""
     for number in range(1, turns + 1):
         scope.messages.append(session, "user", f"Question {number} {words}")
         scope.messages.append(session, "assistant", f"Answer {number} {words}")

@@ -17,7 +17,7 @@ PERSONAL = (
     "Write to fay@example.org or call +49 170 1234567. Card 4111 1111 1111 1111, account "
     "DE89 3704 0044 0532 0130 00, order 4111 1111 1111 1112."
 )
-"""An address, a phone number, a card, an account, and a number that is no card."""
+"""An e-mail address, a phone number, a card, an IBAN, and a number that is not a card."""
 INJECTION = "'; drop table messages; -- %s :tenant $1 {key} \\' \" /* */"
 
 
@@ -34,12 +34,14 @@ def sessions(audit: Audit) -> None:
         item.check("label", stored.label == "Lisbon")
         item.check("attributes", stored.attributes == {"pinned": True, "tags": ["a"]})
 
-    with audit.item("sql-02", "It has a time of creation and of the last change.") as item:
+    with audit.item(
+        "sql-02", "A conversation has its time of creation and of the last change."
+    ) as item:
         now.pass_days(1)
         me.messages.append(session.id, "user", "Hello")
         stored = me.sessions.get(session.id)
         item.check(
-            "a message moves the second", stored.updated_at - stored.created_at == timedelta(1)
+            "a message updates the second", stored.updated_at - stored.created_at == timedelta(1)
         )
 
     with audit.item("sql-03", "Label and attributes can be changed.") as item:
@@ -60,8 +62,8 @@ def sessions(audit: Audit) -> None:
 
     with audit.item(
         "sql-06",
-        "Ids are numbers of the database.",
-        differs="sessions have UUIDs, which a client can make itself; messages are numbered in them",
+        "Ids are numbers that the database assigns.",
+        differs="a session has a UUID, which a client may choose; its messages are numbered",
     ) as item:
         item.check("a UUID", len(session.id) == 36)
         item.check("messages count from 1", me.messages.window(session.id)[0].seq == 1)
@@ -77,7 +79,7 @@ def sessions(audit: Audit) -> None:
 
 
 def messages(audit: Audit) -> None:
-    """Rows that are only appended, and windows of them."""
+    """Append-only messages, and windows of them."""
     now = Now()
     memory = audit.open(clock=now)
     me = audit.scope(memory)
@@ -90,7 +92,7 @@ def messages(audit: Audit) -> None:
             "attachments": [{"name": "a.png"}],
         }
         stored = me.messages.append(session, "user", content)
-        item.check("it comes back as it was", json.loads(stored.raw) == content)
+        item.check("it is returned unchanged", json.loads(stored.raw) == content)
 
     with audit.item("sql-09", "Plain text becomes JSON content.") as item:
         stored = me.messages.append(session, "assistant", "A picture.")
@@ -105,7 +107,7 @@ def messages(audit: Audit) -> None:
 
     with audit.item(
         "sql-11",
-        "Roles are system, user and assistant; others are refused.",
+        "Roles are system, user and assistant; others are rejected.",
         differs="`tool` is a fourth role, for the results of tools",
     ) as item:
         for role in ("system", "tool"):
@@ -113,10 +115,10 @@ def messages(audit: Audit) -> None:
             content_of_role: Any = "x" if role == "system" else {"text": "x", "tool_call_id": "c"}
             item.check(role, me.messages.append(session, chosen, content_of_role).role == role)
         wrong: Any = "robot"
-        item.check("robot is refused", refusal(lambda: me.messages.append(session, wrong, "x")))
+        item.check("robot is rejected", refusal(lambda: me.messages.append(session, wrong, "x")))
 
     with audit.item(
-        "sql-12", "Messages are appended in one strict order, whatever the clock."
+        "sql-12", "Messages have one strict order, even if the clock is wrong."
     ) as item:
         now.pass_days(-10)
         late = me.messages.append(session, "user", "From a wrong clock.")
@@ -131,20 +133,20 @@ def messages(audit: Audit) -> None:
         order = [message.seq for message in me.messages.window(busy)]
         item.check("forty concurrent appends are 1 to 40", order == [*range(1, 41)])
 
-    with audit.item("sql-14", "The last K messages, oldest first.") as item:
+    with audit.item("sql-14", "A window has the last K messages, oldest first.") as item:
         window = me.messages.window(busy, last=5)
         item.check("the newest five in order", [m.seq for m in window] == [36, 37, 38, 39, 40])
 
-    with audit.item("sql-15", "The messages of the last minutes.") as item:
+    with audit.item("sql-15", "A window has the messages of the last minutes.") as item:
         now.pass_days(1)
         talk(me, busy, 2)
-        item.check("of fifteen minutes", len(me.messages.window(busy, minutes=15)) == 4)
+        item.check("of the last fifteen minutes", len(me.messages.window(busy, minutes=15)) == 4)
 
-    with audit.item("sql-16", "K and a time box together: the narrower one counts.") as item:
+    with audit.item("sql-16", "With both K and a time limit, the narrower one applies.") as item:
         item.check("K", len(me.messages.window(busy, minutes=15, last=2)) == 2)
         item.check("time", len(me.messages.window(busy, minutes=15, last=30)) == 4)
 
-    with audit.item("sql-17", "As many messages as fit into a number of tokens.") as item:
+    with audit.item("sql-17", "A window has as many messages as fit a number of tokens.") as item:
         fitting = me.messages.window(busy, tokens=60)
         item.check("the newest few", 0 < len(fitting) < 44 and fitting[-1].seq == 44)
 
@@ -186,10 +188,12 @@ def state(audit: Audit) -> None:
             me.state.get("color", area=area).value
             for area in ("user", f"session:{session}", "tenant")
         ]
-        item.check("three values of one key", values == ["red", "blue", "green"])
+        item.check("the same key has three values", values == ["red", "blue", "green"])
         bob = audit.scope(memory, user="bob")
         item.check("another user has none", "NotFound" in refusal(lambda: bob.state.get("color")))
-        item.check("but the tenant's", bob.state.get("color", area="tenant").value == "green")
+        item.check(
+            "but can read the tenant's", bob.state.get("color", area="tenant").value == "green"
+        )
 
     with audit.item("sql-23", "An expired value is never returned.") as item:
         me.state.set("code", 42, ttl=60)
@@ -202,18 +206,18 @@ def state(audit: Audit) -> None:
         purged = memory.purge(tenants=[audit.tenant])
         item.check("one row", purged.state == 1)
 
-    with audit.item("sql-25", "The entries of a scope are listed.") as item:
+    with audit.item("sql-25", "The values of a scope are listed.") as item:
         keys = [value.key for value in me.state.list()]
         item.check("in order", keys == ["busy", "color", "theme"])
         item.check("with a time", me.state.get("theme").updated_at.tzinfo is not None)
 
     with audit.item(
-        "sql-26", "A value can be changed only if it is still the one that was read."
+        "sql-26", "A write can require that the value has not changed since it was read."
     ) as item:
         version = me.state.get("theme").version
         me.state.set("theme", "dark", if_version=version)
         stale = refusal(lambda: me.state.set("theme", "x", if_version=version))
-        item.check("the second is refused", "WrongVersion" in stale)
+        item.check("the second write is rejected", "WrongVersion" in stale)
 
     with audit.item("sql-27", "A key can be removed.") as item:
         me.state.remove("theme")
@@ -253,7 +257,7 @@ def telemetry(audit: Audit) -> None:
 
     with audit.item(
         "sql-30",
-        "Tokens and latency that are not known are null.",
+        "Unknown tokens and latency are null.",
     ) as item:
         unknown = http.post("/api/interactions", json={"route": "chat", "model": "local"}).json()
         for name in ("tokens_in", "tokens_out", "cost", "latency_ms"):
@@ -267,7 +271,7 @@ def telemetry(audit: Audit) -> None:
         foreign = memory.scope(tenant=f"{audit.tenant}-other")
         item.check("another tenant has none", not list(foreign.interactions.list()))
 
-    with audit.item("sql-32", "Totals per day, model and route.") as item:
+    with audit.item("sql-32", "There are totals per day, model and route.") as item:
         for by, names in (
             ("day", {"2025-10-09", "2025-10-10"}),
             ("model", {"gpt", "small"}),
@@ -281,7 +285,7 @@ def telemetry(audit: Audit) -> None:
             "tokens and cost", (by_model["gpt"].tokens_in, by_model["gpt"].cost) == (900, 0.01)
         )
 
-    with audit.item("sql-33", "Latency percentiles.") as item:
+    with audit.item("sql-33", "There are latency percentiles.") as item:
         for number in range(1, 101):
             me.interactions.add("load", "m", latency_ms=float(number))
         (load,) = [total for total in me.interactions.totals("route") if total.name == "load"]
@@ -307,7 +311,7 @@ def safety(audit: Audit) -> None:
     me = audit.scope(memory)
     session = me.sessions.resume().id
 
-    with audit.item("sql-36", "No text is ever part of a statement.") as item:
+    with audit.item("sql-36", "Text is never part of an SQL statement.") as item:
         me.messages.append(session, "user", INJECTION)
         me.state.set("note", INJECTION)
         me.entries.add(INJECTION)
@@ -338,7 +342,9 @@ def safety(audit: Audit) -> None:
         keeping.run_jobs(tenants=[audit.tenant])
         item.check("a job removed the last message", not me.messages.window(session))
 
-    with audit.item("sql-39", "The application's role owns nothing and sees one tenant.") as item:
+    with audit.item(
+        "sql-39", "The application's role owns no table and sees only one tenant."
+    ) as item:
         if not audit.is_postgres:
             item.skip("roles need PostgreSQL: run with --database postgresql://…")
         else:
@@ -350,25 +356,25 @@ def safety(audit: Audit) -> None:
         else:
             item.check("as the name of the application", _application_name(audit, me))
 
-    with audit.item("sql-41", "Credentials are not stored with texts.") as item:
+    with audit.item("sql-41", "Credentials in texts are not stored.") as item:
         guarded = audit.scope(audit.open(secrets="mask"), user="eve")
         secret = "sk-proj-" + "Ab1" * 16
         guarded.notes.overwrite(f"My key is {secret}, keep it.")
-        item.check("a key is masked on the way in", secret not in guarded.notes.read().text)
+        item.check("a key is masked before it is stored", secret not in guarded.notes.read().text)
 
     with audit.item("sql-55", "Personal data can be masked before it is stored.") as item:
         masking = audit.scope(audit.open(personal_data="in"), user="fay")
         masked = masking.notes.overwrite(PERSONAL).text
         for secret in ("fay@example.org", "+49 170 1234567", "4111 1111 1111 1111", "DE89 3704"):
             item.check(f"{secret} is not stored", secret not in masked)
-        item.check("a number that is no card stays", "4111 1111 1111 1112" in masked)
+        item.check("a number that is not a card stays", "4111 1111 1111 1112" in masked)
 
     with audit.item("sql-56", "Personal data can be kept from models instead.") as item:
         hiding = audit.scope(audit.open(personal_data="out"), user="gil")
         stored = hiding.notes.overwrite(PERSONAL).text
         item.check("it is stored", "fay@example.org" in stored)
         prompt = everything(hiding.context(hiding.sessions.resume().id, "Hello").messages)
-        item.check("and not in a prompt", "Write to" in prompt and "fay@example.org" not in prompt)
+        item.check("but not in a prompt", "Write to" in prompt and "fay@example.org" not in prompt)
 
     with audit.item("sql-42", "Sensitive operations leave an audit trail.") as item:
         http = audit.http(memory)
@@ -401,11 +407,11 @@ def _check_roles(audit: Audit, item: Any) -> None:
         item.check("without a tenant it sees no row", row == (0,))
         connection.execute("select set_config('retain.tenant', %s, true)", [audit.tenant])
         row = connection.execute("select count(distinct tenant) from sessions").fetchone()
-        item.check("with one it sees only that", row == (1,))
+        item.check("with a tenant it sees only that tenant", row == (1,))
         try:
             connection.execute("drop table messages")
         except psycopg.Error as error:
-            item.check("it may drop nothing", "owner" in str(error))
+            item.check("it cannot drop a table", "owner" in str(error))
 
 
 def _application_name(audit: Audit, me: Any) -> bool:
@@ -413,22 +419,22 @@ def _application_name(audit: Audit, me: Any) -> bool:
 
     query = "select count(*) from pg_stat_activity where application_name = %s"
 
-    def look(_: Any) -> bool:
+    def is_listed(_: Any) -> bool:
         with psycopg.connect(audit.database) as connection:
             row = connection.execute(query, [f"retain {audit.tenant}"]).fetchone()
             return row is not None and row[0] > 0
 
-    return bool(me.transaction(look))
+    return bool(me.transaction(is_listed))
 
 
 def operating(audit: Audit) -> None:
-    """Migrations, validation, layers that work alone."""
+    """Migrations, checks, and layers that work alone."""
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume().id
     copy = {"RETAIN_DATABASE": f"sqlite:///{audit.folder}/copy.db"}
 
-    with audit.item("sql-44", "The schema is made by numbered migrations.") as item:
+    with audit.item("sql-44", "Numbered migrations create the schema.") as item:
         audit.command("migrate", "up", environment=copy)
         shown = audit.command("migrate", "status", "--json", environment=copy)
         steps = json.loads(shown.stdout)["migrations"]
@@ -450,12 +456,14 @@ def operating(audit: Audit) -> None:
         printed = audit.command("migrate", "down", "--sql", environment=copy)
         item.check("as SQL", "drop" in printed.stdout.lower())
 
-    with audit.item("sql-47", "Checks after a deployment: counts.") as item:
+    with audit.item("sql-47", "After a deployment, rows can be counted.") as item:
         me.messages.append(session, "user", "Hello")
         counts = memory.counts()
         item.check("per table", counts["sessions"] >= 1 and counts["messages"] >= 1)
 
-    with audit.item("sql-48", "Checks after a deployment: order, orphans, indexes.") as item:
+    with audit.item(
+        "sql-48", "After a deployment, order, orphans and indexes can be checked."
+    ) as item:
         findings = memory.verify()
         item.check("several checks", len(findings) > 10)
         problems = [f"{finding.check}: {finding.problem}" for finding in findings if not finding.ok]
@@ -471,7 +479,7 @@ def operating(audit: Audit) -> None:
             connection.execute("delete from messages where seq = 2")
             connection.commit()
         done = audit.command("verify", environment=copy)
-        item.check("a message that is gone", done.returncode == 1)
+        item.check("a missing message", done.returncode == 1)
 
     with audit.item("sql-49", "One command reports problems of an installation.") as item:
         done = audit.command("doctor", "--json")
@@ -480,7 +488,7 @@ def operating(audit: Audit) -> None:
         item.check("the database is fine", checks["database"] == "ok")
 
     with audit.item(
-        "sql-50", "A conversation has one small summary, which can be rewritten at any time."
+        "sql-50", "A conversation has one short summary, which can be updated at any time."
     ) as item:
         summary = "Ada said hello, and the agent greeted her in return; they spoke of nothing else."
         folding = audit.scope(audit.open(summary=ScriptedModel(summary), summary_enabled=True))
@@ -489,7 +497,7 @@ def operating(audit: Audit) -> None:
         item.check("with its text", fold.text == summary)
         item.check("and its time", fold.created_at is not None)
 
-    with audit.item("sql-51", "A prompt is window, summary, state and knowledge together.") as item:
+    with audit.item("sql-51", "A prompt combines window, summary, state and knowledge.") as item:
         me.state.set("language", "German")
         audit.scope(memory, user=None).knowledge.add(
             "Handbook", "The router is reset with a paper clip. Hold it ten seconds."
@@ -504,11 +512,11 @@ def operating(audit: Audit) -> None:
     with audit.item("sql-52", "Each layer works alone.") as item:
         alone = audit.scope(memory, user="loner", agent=None)
         item.check("knowledge without a session", alone.knowledge.search("reset the router"))
-        item.check("state without one", alone.state.set("a", 1).value == 1)
+        item.check("state without a session", alone.state.set("a", 1).value == 1)
 
     with audit.item(
         "sql-53",
-        "It runs on Oracle Database.",
+        "retain runs on Oracle Database.",
         known_gap="planned; the README says that it is not supported yet",
     ) as item:
         problem = refusal(lambda: audit.open(database="oracle://retain@127.0.0.1/x"))

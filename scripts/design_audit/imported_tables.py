@@ -66,7 +66,7 @@ def langchain_tables(audit: Audit) -> None:
         item.check("it is active", me.sessions.active().id == SESSION)
 
     with audit.item("stm-58", "Notes are imported.") as item:
-        item.check("as they were", me.notes.read().text.strip() == "# Travel\nBy train.")
+        item.check("the text is unchanged", me.notes.read().text.strip() == "# Travel\nBy train.")
 
     with audit.item("stm-59", "An import can be repeated.") as item:
         again = _import(audit, file, "langchain")
@@ -98,19 +98,19 @@ def journal_tables(audit: Audit) -> None:
         item.check("the import succeeds", done.returncode == 0)
         entries = {entry.content: entry for entry in me.entries.list()}
         kinds = {content: entry.kind for content, entry in entries.items()}
-        item.check("numbers are kinds", kinds == {"Met Clara.": "journal", "I am kind.": "core"})
+        item.check("numbers become kinds", kinds == {"Met Clara.": "journal", "I am kind.": "core"})
         item.check(
-            "ids of agents are names", {entry.agent for entry in entries.values()} == {"scout"}
+            "agent ids become names", {entry.agent for entry in entries.values()} == {"scout"}
         )
 
-    with audit.item("jrn-56", "They keep their times, and expire accordingly.") as item:
+    with audit.item("jrn-56", "Entries keep their times and expire accordingly.") as item:
         old = entries["Met Clara."]
         item.check("the time", old.created_at.isoformat() == "2026-01-05T09:00:00+00:00")
         item.check("an old entry is expired", old.expired)
 
 
 def reference_tables(audit: Audit) -> None:
-    """Contents behind keys."""
+    """Large contents with keys."""
     common = {"agent_id": 7, "thread_id": None, "created_at": MORNING}
     tables: Tables = {
         "agents": [{"id": 7, "name": "scout"}],
@@ -143,7 +143,7 @@ def reference_tables(audit: Audit) -> None:
 
     with audit.item("ref-49", "Contents are imported under the same keys.") as item:
         item.check("the import succeeds", done.returncode == 0)
-        item.check("whole", me.refs.content("cmd_log_123") == b"npm http fetch\n" * 1000)
+        item.check("byte for byte", me.refs.content("cmd_log_123") == b"npm http fetch\n" * 1000)
         item.check("also under the longest key", me.refs.content("k" * 255) == b"Tea.")
 
     with audit.item("ref-50", "Type, summary, metadata and `is_active` are imported.") as item:
@@ -156,7 +156,7 @@ def reference_tables(audit: Audit) -> None:
 
 
 def session_tables(audit: Audit) -> None:
-    """Sessions with a running summary."""
+    """Sessions with a rolling summary."""
     tables: Tables = {
         "chat_sessions": [
             {
@@ -191,7 +191,7 @@ def session_tables(audit: Audit) -> None:
         item.check("its count", session.summarized_count == 4)
         item.check("all messages", len(me.messages.window(SESSION)) == 6)
 
-    with audit.item("sum-36", "The working context uses it.") as item:
+    with audit.item("sum-36", "The context uses the imported summary.") as item:
         text = everything(me.context(SESSION, "And now?").messages)
         item.check("the summary is in it", "They spoke about trains." in text)
         item.check("so are the turns after it", "Message 4." in text and "Message 5." in text)
@@ -261,7 +261,7 @@ def conversation_tables(audit: Audit) -> None:
     with audit.item(
         "sql-61",
         "A summary is imported as the summary of its conversation.",
-        differs="it does not say what it covers, so it becomes an attribute and replaces no message",
+        differs="it does not say which messages it covers, so it becomes an attribute instead",
     ) as item:
         item.check("an attribute", session.attributes.get("summary") == "They greeted.")
         item.check("no message is covered", session.summarized_count == 0)

@@ -1,4 +1,4 @@
-"""The second design: a journal that fades and a core that stays, private to each agent."""
+"""The second design: a journal that expires and permanent core entries, private to each agent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ CONSOLIDATED = '{"memories": [{"content": "Ada likes night trains.", "sources": 
 
 
 def entries(audit: Audit) -> None:
-    """Two kinds of entry, and when they fade."""
+    """Two kinds of entry, and when they expire."""
     now = Now()
     memory = audit.open(clock=now)
     me = audit.scope(memory)
 
     with audit.item("jrn-01", "A journal entry is stored with its time.") as item:
-        fading = me.entries.add("Met Clara.")
-        item.check("the kind is journal by default", fading.kind == "journal")
-        item.check("it has a time", fading.created_at.tzinfo is not None)
-        item.check("it is not expired", not fading.expired)
+        journal_entry = me.entries.add("Met Clara.")
+        item.check("the kind is journal by default", journal_entry.kind == "journal")
+        item.check("it has a time", journal_entry.created_at.tzinfo is not None)
+        item.check("it is not expired", not journal_entry.expired)
 
     with audit.item("jrn-02", "A core entry is stored.") as item:
         core = me.entries.add("I am helpful.", kind="core")
@@ -61,8 +61,10 @@ def entries(audit: Audit) -> None:
         now.pass_days(0.2)
         item.check("after 7.1 days", "Met Clara." not in me.entries.prompt())
 
-    with audit.item("jrn-09", "An old journal entry is marked as expired, and stays.") as item:
-        item.check("it can still be read", me.entries.get(fading.id).expired)
+    with audit.item(
+        "jrn-09", "An old journal entry is marked as expired, but not deleted."
+    ) as item:
+        item.check("it can still be read", me.entries.get(journal_entry.id).expired)
 
     with audit.item("jrn-10", "A core entry never expires.") as item:
         now.pass_days(365)
@@ -74,8 +76,8 @@ def entries(audit: Audit) -> None:
         item.check("rows are exported", len(rows) == 2)
         item.check("none has an expiry", not any("expire" in name for name in rows[0]))
 
-    with audit.item("jrn-12", "The window of the journal is one constant week.") as item:
-        lifetime = fading.expires_at and fading.expires_at - fading.created_at
+    with audit.item("jrn-12", "Journal entries expire after one week.") as item:
+        lifetime = journal_entry.expires_at and journal_entry.expires_at - journal_entry.created_at
         item.check("an entry expires after seven days", lifetime == WEEK)
 
     with audit.item("jrn-13", "An entry may have several lines.") as item:
@@ -95,7 +97,7 @@ def prompt_text(audit: Audit) -> None:
         text = everything(me.context(session.id, "Hello").messages)
         item.check("the context has no heading", "Private Memory" not in text)
 
-    with audit.item("jrn-15", "Only core entries: only their section.") as item:
+    with audit.item("jrn-15", "With core entries only, the text has only their section.") as item:
         me.entries.add("I am helpful.", kind="core")
         expected = "# Your Private Memory\n\n## Core Memories (permanent)\n- I am helpful."
         item.check("the exact text", me.entries.prompt() == expected)
@@ -109,7 +111,9 @@ def prompt_text(audit: Audit) -> None:
         )
         item.check("the exact text", me.entries.prompt() == expected)
 
-    with audit.item("jrn-17", "Only journal entries: only their section.") as item:
+    with audit.item(
+        "jrn-17", "With journal entries only, the text has only their section."
+    ) as item:
         planner = audit.scope(memory, agent="planner")
         planner.entries.add("A plan.")
         item.check("no core section", "Core Memories" not in planner.entries.prompt())
@@ -123,7 +127,9 @@ def prompt_text(audit: Audit) -> None:
         item.check("right after it", text.startswith(f"You scout ahead.\n\n{expected}"))
         item.check("before the conversation", "An earlier question." in everything(messages[1:]))
 
-    with audit.item("jrn-19", "An agent without a system prompt is named.") as item:
+    with audit.item(
+        "jrn-19", "The prompt of an agent without a system prompt has its name."
+    ) as item:
         mine = planner.sessions.resume()
         text = system_text(planner.context(mine.id, "Hello").messages)
         item.check("You are NAME.", text.startswith("You are planner.\n\n# Your Private Memory"))
@@ -133,7 +139,9 @@ def prompt_text(audit: Audit) -> None:
         item.check("not in a list", len(list(planner.entries.list())) == 1)
         item.check("not in a search", not planner.search("Clara", kinds=["entries"]))
 
-    with audit.item("jrn-21", "A group's system message says that it is one.") as item:
+    with audit.item(
+        "jrn-21", "In a group, the system message says that it is a group conversation."
+    ) as item:
         context = me.context(session.id, "Hello", others=["planner", "critic"])
         text = system_text(context.messages)
         item.check("the sentence", "You are participating in a group conversation." in text)
@@ -144,7 +152,7 @@ def prompt_text(audit: Audit) -> None:
     with audit.item("jrn-22", "It names the other participants.") as item:
         item.check("agents and people", "Other participants: planner, critic, ada" in text)
 
-    with audit.item("jrn-23", "In a group each agent has its own memory.") as item:
+    with audit.item("jrn-23", "In a group, each agent has its own memory.") as item:
         model = ScriptedModel("One.", "Two.")
         http = audit.http(audit.open(main=model, clock=now))
         planner.agents.add("planner")
@@ -155,7 +163,7 @@ def prompt_text(audit: Audit) -> None:
         item.check("the first sees only its own", "Met Clara." in first and "A plan." not in first)
         item.check("so does the second", "A plan." in second and "Met Clara." not in second)
 
-    with audit.item("jrn-24", "In a group an agent reads what the others said.") as item:
+    with audit.item("jrn-24", "In a group, an agent reads the answers of the others.") as item:
         prompt = everything([dict(message) for message in model.requests[1].messages])
         item.check("the second has the first one's answer", "One." in prompt)
 
@@ -179,7 +187,7 @@ def tools(audit: Audit) -> None:
         item.check("the exact answer", answer == expected)
         item.check("the entry is stored", me.entries.counts()["journal"] == 1)
 
-    with audit.item("jrn-26", "`save_to_core` answers with a note.") as item:
+    with audit.item("jrn-26", "`save_to_core` returns a note.") as item:
         answer = tool(me, "save_to_core", content="I am helpful.")
         item.check("its fields", answer.keys() == {"success", "memory_type", "content", "note"})
         item.check("the kind", answer["memory_type"] == "core")
@@ -194,24 +202,24 @@ def tools(audit: Audit) -> None:
         missing = tool(me, "save_to_journal")
         item.check("without it there is an error", "content" in missing["error"])
 
-    with audit.item("jrn-28", "Blank content is an answer with an error.") as item:
+    with audit.item("jrn-28", "Blank content returns an error.") as item:
         for name in ("save_to_journal", "save_to_core"):
             item.check(f"{name} says so", "blank" in tool(me, name, content="   ")["error"])
 
-    with audit.item("jrn-29", "Content that is too long is an answer with an error.") as item:
+    with audit.item("jrn-29", "Content that is too long returns an error.") as item:
         for name in ("save_to_journal", "save_to_core"):
             error = tool(me, name, content="x" * 10_001)["error"]
             item.check(f"{name} names the limit", "10000" in error.replace(",", ""))
 
-    with audit.item("jrn-30", "Without an agent the tools answer with an error.") as item:
+    with audit.item("jrn-30", "Without an agent, the tools return an error.") as item:
         nobody = audit.scope(memory, agent=None)
         for name in ("save_to_journal", "save_to_core"):
-            item.check(f"{name} does", "error" in tool(nobody, name, content="x"))
+            item.check(f"{name} returns one", "error" in tool(nobody, name, content="x"))
 
     with audit.item(
         "jrn-31",
         "The tools work in group conversations only.",
-        differs="they work in every conversation of an agent; an agent alone remembers, too",
+        differs="they work in every conversation, so that an agent remembers outside of groups, too",
     ) as item:
         item.check("without a group they succeed", tool(me, "save_to_core", content="x")["success"])
 
@@ -224,18 +232,21 @@ def tools(audit: Audit) -> None:
     with audit.item(
         "jrn-53",
         "An agent uses its memories with every user.",
-        differs="what it saved with one user stays with that user, unless it is about the agent",
+        differs="an entry is used only with the user it was saved with, unless it is about the agent",
     ) as item:
         bob = audit.scope(memory, user="bob")
         item.check("the same user reads it", "I am helpful." in me.entries.prompt())
         item.check("another one does not", "I am helpful." not in bob.entries.prompt())
         shared = audit.scope(memory, user=None)
-        shared.entries.add("For everybody.", kind="core")
+        shared.entries.add("For all users.", kind="core")
         item.check(
-            "an entry without a user is everybody's", "For everybody." in bob.entries.prompt()
+            "an entry without a user is used with every user",
+            "For all users." in bob.entries.prompt(),
         )
 
-    with audit.item("jrn-33", "What an agent learns about itself can hold for all users.") as item:
+    with audit.item(
+        "jrn-33", "An entry about the agent itself can be used with all users."
+    ) as item:
         answer = tool(me, "save_to_core", content="I speak Latin.", about="self")
         item.check("`about: self` is accepted", answer.get("success"))
         waiting = audit.scope(memory, user=None).entries.queue()
@@ -248,7 +259,7 @@ def tools(audit: Audit) -> None:
 
 
 def administration(audit: Audit) -> None:
-    """The management of an agent's memory by a person."""
+    """A person manages the memory of an agent."""
     now = Now()
     memory = audit.open(clock=now)
     me = audit.scope(memory)
@@ -272,7 +283,7 @@ def administration(audit: Audit) -> None:
         item.check("every field", fields <= page["data"][0].keys())
         item.check("the old one is expired", rest["data"][-1]["expired"])
 
-    with audit.item("jrn-36", "A person deletes an entry.") as item:
+    with audit.item("jrn-36", "A person can delete an entry.") as item:
         answer = http.delete(f"/api/entries/{core.id}", headers=SCOUT)
         item.check("the request succeeds", answer.status_code in (200, 204))
         item.check("it is gone", "NotFound" in refusal(lambda: me.entries.get(core.id)))
@@ -282,11 +293,11 @@ def administration(audit: Audit) -> None:
         item.check("another agent's is not found", refusal(lambda: planner.entries.remove(old.id)))
         item.check("it stays", me.entries.get(old.id).content == "Long ago.")
 
-    with audit.item("jrn-38", "There are counts of both kinds.") as item:
+    with audit.item("jrn-38", "Entries are counted by kind.") as item:
         counts = http.get("/api/entries/counts", headers=SCOUT).json()
         item.check("core and journal", (counts["core"], counts["journal"]) == (0, 106))
 
-    with audit.item("jrn-39", "The agent's JSON has the count of its memories.") as item:
+    with audit.item("jrn-39", "The JSON of an agent has the number of its memories.") as item:
         me.agents.add("scout", prompt="You scout.", tools=["save_to_core"], icon="🧭")
         me.entries.add("I am kind.", kind="core")
         agent = http.get("/api/agents/scout").json()
@@ -311,14 +322,14 @@ def administration(audit: Audit) -> None:
         item.check("changes are kept", http.get("/api/agents/scout").json()["model"] == "m")
 
     with audit.item(
-        "jrn-54", "An agent has a label of its model, and can be switched off."
+        "jrn-54", "An agent has a label for its model, and can be deactivated."
     ) as item:
         body = {"model_label": "The big one", "active": False}
         edited = http.patch("/api/agents/scout", json=body).json()
         item.check("the label", edited.get("model_label") == "The big one")
         item.check("the flag", edited.get("active") is False)
         silent = http.post("/api/chat", json={"message": "Hello", "agent_id": "scout"})
-        item.check("switched off, it does not answer", silent.status_code == 409)
+        item.check("an inactive agent does not answer", silent.status_code == 409)
         http.patch("/api/agents/scout", json={"active": True})
 
     with (
@@ -339,11 +350,13 @@ def administration(audit: Audit) -> None:
 
     with audit.item(
         "jrn-43",
-        "With an agent its memories are deleted.",
+        "Deleting an agent deletes its memories.",
         differs="removing an agent's settings keeps its memory; `erase_agent` removes both",
     ) as item:
         me.agents.remove("scout")
-        item.check("entries outlive the settings", me.entries.counts()["journal"] == 106)
+        item.check(
+            "entries stay when the settings are removed", me.entries.counts()["journal"] == 106
+        )
         receipt = memory.erase_agent("scout", tenant=audit.tenant)
         item.check("there is a receipt", receipt)
         item.check("the entries are gone", not list(me.entries.list()))
@@ -352,7 +365,7 @@ def administration(audit: Audit) -> None:
         denied = audit.http(memory, key=False).get("/api/entries", headers=SCOUT)
         item.check("without a key: 401", denied.status_code == 401)
 
-    with audit.item("jrn-45", "Another account sees and deletes nothing.") as item:
+    with audit.item("jrn-45", "Another tenant can neither see nor delete entries.") as item:
         mine = me.entries.add("Private.", kind="core")
         foreign = memory.scope(tenant=f"{audit.tenant}-other", user="ada", agent="scout")
         item.check("no list", not list(foreign.entries.list()))
@@ -360,7 +373,7 @@ def administration(audit: Audit) -> None:
 
     for id, promise in (
         ("jrn-46", "The page dims expired entries and asks before deleting."),
-        ("jrn-47", "The page has a helpful text for an agent without memories."),
+        ("jrn-47", "The page explains an empty list of memories."),
     ):
         with audit.item(id, promise) as item:
             item.skip("tests/web/test_entries.py checks it in a browser")
@@ -400,12 +413,14 @@ def beyond(audit: Audit) -> None:
         item.check("a member reads it", "Meet at nine." in planner.entries.whiteboard())
         item.check("nobody else does", "Meet at nine." not in critic.entries.whiteboard())
 
-    with audit.item("jrn-52", "A job turns a journal into core memory.") as item:
+    with audit.item("jrn-52", "A job turns journal entries into core entries.") as item:
         now.pass_days(6)
         proposals = me.consolidations.propose()
         item.check("there is a proposal", len(proposals) == 1)
         me.consolidations.accept(proposals[0].id)
-        item.check("accepted, it is core", "Ada likes night trains." in me.entries.prompt())
+        item.check(
+            "once accepted, it is a core entry", "Ada likes night trains." in me.entries.prompt()
+        )
         me.consolidations.undo(proposals[0].id)
         item.check("it can be undone", "Ada likes night trains." not in me.entries.prompt())
 

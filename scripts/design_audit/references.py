@@ -32,7 +32,7 @@ LOG = "\n".join(f"npm http fetch GET 200 package-{number} {number}ms" for number
 
 
 def capturing(audit: Audit) -> None:
-    """From an output to a placeholder."""
+    """Capture an output and get a placeholder."""
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume()
@@ -52,28 +52,34 @@ def capturing(audit: Audit) -> None:
         item.check("it is one line", "\n" not in line and len(line) < 500)
 
     with audit.item(
-        "ref-04", "The threshold is 500 tokens; a smaller output is untouched."
+        "ref-04", "The threshold is 500 tokens; a smaller output is not stored."
     ) as item:
         small = SENTENCE * 20
         large = SENTENCE * 60
-        item.check("200 words pass through", me.refs.capture(small, source="cat") == small)
-        item.check("600 words do not", "MemoryRef" in me.refs.capture(large, source="cat"))
+        item.check(
+            "200 words are returned unchanged", me.refs.capture(small, source="cat") == small
+        )
+        item.check(
+            "600 words become a reference", "MemoryRef" in me.refs.capture(large, source="cat")
+        )
 
     with audit.item("ref-05", "Keys are unique and readable.") as item:
         again = PLACEHOLDER.search(me.refs.capture(LOG + "\nend", source="npm install"))
         item.check("the same command gets another key", again and again.group(1) != key)
-        item.check("the key tells the command", "npm" in key)
+        item.check("the key names the command", "npm" in key)
 
     with audit.item("ref-06", "A caller may choose the key, as in `cmd_log_123`.") as item:
-        item.check("it is kept", me.refs.add("text", "a log", key="cmd_log_123") == "cmd_log_123")
-        item.check("twice is refused", refusal(lambda: me.refs.add("x", "y", key="cmd_log_123")))
+        item.check("it is used", me.refs.add("text", "a log", key="cmd_log_123") == "cmd_log_123")
+        item.check(
+            "a second time is rejected", refusal(lambda: me.refs.add("x", "y", key="cmd_log_123"))
+        )
 
     with audit.item("ref-07", "A key may have 255 characters.") as item:
         longest = "k" * 255
         item.check("one is stored and read", me.refs.add("text", "long", key=longest) == longest)
         item.check("by its key", me.refs.get(longest).text == "text")
 
-    with audit.item("ref-08", "Metadata: time, command, agent, session.") as item:
+    with audit.item("ref-08", "The metadata has time, command, agent and session.") as item:
         info = me.refs.info(key)
         item.check("time", info.created_at.tzinfo is not None)
         item.check("command", info.metadata["command"] == "npm install")
@@ -82,25 +88,25 @@ def capturing(audit: Audit) -> None:
 
     with audit.item("ref-09", "Further metadata can be added.") as item:
         extra = me.refs.add("text", "timed", metadata={"duration_ms": 812})
-        item.check("it comes back", me.refs.info(extra).metadata["duration_ms"] == 812)
+        item.check("it is returned", me.refs.info(extra).metadata["duration_ms"] == 812)
 
-    with audit.item("ref-10", "A content has a type.") as item:
+    with audit.item("ref-10", "Content has a type.") as item:
         item.check("of a command by default", info.type == "command_output")
         for kind in ("user_preference", "file_content", "api_response"):
             stored = me.refs.add("text", f"a {kind}", type=kind)
             item.check(kind, me.refs.info(stored).type == kind)
 
-    with audit.item("ref-11", "A content is text or JSON.") as item:
+    with audit.item("ref-11", "Content is text or JSON.") as item:
         answer = me.refs.add({"items": [{"name": "Clara"}]}, "an answer of an API")
         stored_json = json.loads(me.refs.content(answer))
-        item.check("JSON comes back as it was", stored_json == {"items": [{"name": "Clara"}]})
+        item.check("JSON is returned unchanged", stored_json == {"items": [{"name": "Clara"}]})
 
-    with audit.item("ref-12", "A summary is stored with it, and can be changed.") as item:
+    with audit.item("ref-12", "A summary is stored with the content and can be changed.") as item:
         item.check("capture wrote one", info.summary)
         changed = me.refs.edit(key, summary="The install of Monday")
         item.check("an edit is kept", me.refs.info(key).summary == changed.summary)
 
-    with audit.item("ref-13", "A reference can be switched off.") as item:
+    with audit.item("ref-13", "A reference can be deactivated.") as item:
         before = everything(me.context(session.id, "Hello").messages)
         me.refs.edit(key, is_active=False)
         after = everything(me.context(session.id, "Hello").messages)
@@ -108,7 +114,9 @@ def capturing(audit: Audit) -> None:
         item.check("an inactive one is not", key not in after)
         me.refs.edit(key, is_active=True)
 
-    with audit.item("ref-14", "Large contents live in files, small ones in the database.") as item:
+    with audit.item(
+        "ref-14", "Large contents are stored in files, small ones in the database."
+    ) as item:
         folder = audit.folder / "contents"
         folder.mkdir()
         filing = audit.scope(audit.open(ref_folder=str(folder)))
@@ -126,7 +134,7 @@ def capturing(audit: Audit) -> None:
 
 
 def retrieving(audit: Audit) -> None:
-    """From a placeholder to the part that is needed."""
+    """Open a placeholder, whole or in part."""
     memory = audit.open()
     me = audit.scope(memory)
     first = me.sessions.add()
@@ -148,14 +156,14 @@ def retrieving(audit: Audit) -> None:
         answer = tool(me, "retrieve_memory", memory_key=short["memory_key"])
         item.check("by its key", answer["content"] == "All went well.")
 
-    with audit.item("ref-18", "A massive content is read page by page.") as item:
+    with audit.item("ref-18", "Large content is read page by page.") as item:
         one = tool(me, "retrieve_memory", memory_key=key)
         two = tool(me, "retrieve_memory", memory_key=key, page=2)
         item.check("the first page says that there is more", "more" in one)
-        item.check("the second goes on", two["content"] and two["content"] != one["content"])
+        item.check("the second page continues", two["content"] and two["content"] != one["content"])
         item.check("a page is bounded", len(one["content"]) < len(LOG) / 2)
 
-    with audit.item("ref-19", "Parts: lines, beginning, end, pattern.") as item:
+    with audit.item("ref-19", "Lines, the beginning, the end or a pattern can be read.") as item:
         parts: tuple[tuple[dict[str, Any], str], ...] = (
             ({"lines": [11, 12]}, "package-10 "),
             ({"head": 1}, "package-0 "),
@@ -173,7 +181,7 @@ def retrieving(audit: Audit) -> None:
             "$.items[1].name", "Ben" in answer["content"] and "Clara" not in answer["content"]
         )
 
-    with audit.item("ref-21", "A wrong key is a helpful error.") as item:
+    with audit.item("ref-21", "A wrong key returns a helpful error.") as item:
         answer = tool(me, "retrieve_memory", memory_key=key[:-1] + "x")
         item.check("it suggests the key", key in answer["error"])
 
@@ -194,21 +202,21 @@ def retrieving(audit: Audit) -> None:
         keys = [ref.key for ref in me.refs.search("When does my plane take off?")]
         item.check("without a common word", "flight" in keys)
 
-    with audit.item("ref-25", "What was stored is remembered in later conversations.") as item:
+    with audit.item("ref-25", "Stored content can be opened in later conversations.") as item:
         third = me.sessions.add()
         answer = tool(me, "retrieve_memory", third.id, memory_key=key, head=1)
         item.check("a new session opens it", "package-0" in answer["content"])
 
     with audit.item("ref-26", "Another user cannot open it.") as item:
         answer = tool(audit.scope(memory, user="bob"), "retrieve_memory", memory_key=key)
-        item.check("there is no such key for them", "error" in answer)
+        item.check("the key does not exist for them", "error" in answer)
 
     with audit.item("ref-27", "The three tools are offered over MCP.") as item:
         names, stored_key, content = audit.mcp(memory, _over_mcp)
         wanted = {"store_memory", "retrieve_memory", "search_memory"}
         item.check("they are listed", wanted <= set(names))
         item.check("a stored text", content == "Kept over MCP.")
-        item.check("is the library's, too", me.refs.get(stored_key).text == "Kept over MCP.")
+        item.check("can be read with the library", me.refs.get(stored_key).text == "Kept over MCP.")
 
 
 async def _over_mcp(client: Any) -> tuple[list[str], str, str]:
@@ -222,7 +230,7 @@ async def _over_mcp(client: Any) -> tuple[list[str], str, str]:
 
 
 def integration(audit: Audit) -> None:
-    """Capturing is automatic for agents."""
+    """Agents store large outputs automatically."""
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume()
@@ -253,7 +261,7 @@ def integration(audit: Audit) -> None:
         done = audit.command("run", "--user", "ada", "--", sys.executable, "-c", "exit(3)")
         item.check("3 stays 3", done.returncode == 3)
 
-    with audit.item("ref-31", "The context stays small, whatever a tool printed.") as item:
+    with audit.item("ref-31", "The context stays small, however long a tool's output is.") as item:
         me.save_turn(
             session.id,
             [
@@ -275,12 +283,12 @@ def integration(audit: Audit) -> None:
         item.check("a placeholder is", PLACEHOLDER.search(text))
         item.check("it is a fraction of the output", context.report.tokens < 2500)
 
-    with audit.item("ref-32", "The prompt teaches what a placeholder is.") as item:
+    with audit.item("ref-32", "The prompt explains what a placeholder is.") as item:
         text = system_text(context.messages)
         item.check("it shows one", "[MemoryRef: key - description]" in text)
         item.check("and names the tool", "retrieve_memory" in text)
 
-    with audit.item("ref-33", "Shortening the context keeps the placeholders.") as item:
+    with audit.item("ref-33", "A shorter context keeps the placeholders.") as item:
         talk(me, session.id, 60, "about a long and winding journey by train through the mountains")
         small = me.context(session.id, "And now?", budget=1500)
         window = [entry for entry in small.report.left_out if entry.layer == "window"]
@@ -299,7 +307,7 @@ def integration(audit: Audit) -> None:
         folding.summaries.fold(session.id)
         covered = folding.sessions.get(session.id).summarized_count
         text = everything(folding.context(session.id, "And now?").messages)
-        item.check("the turn is summarised", covered > 4)
+        item.check("the turn is summarized", covered > 4)
         item.check("its placeholder is still there", PLACEHOLDER.search(text))
 
     with audit.item("ref-35", "Long instructions of a user become references, too.") as item:
@@ -311,7 +319,7 @@ def integration(audit: Audit) -> None:
         item.check("they are shortened in later prompts", len(later) < 4000)
         item.check("with a placeholder", "MemoryRef" in later)
 
-    with audit.item("ref-36", "Descriptions are written without a model.") as item:
+    with audit.item("ref-36", "Descriptions need no model.") as item:
         key = PLACEHOLDER.search(me.refs.capture(LOG + "\n!", source="npm ci"))
         item.check("there is one", key and len(key.group(2)) > 5)
 
@@ -330,7 +338,9 @@ def conversation(audit: Audit) -> None:
     me = audit.scope(memory)
     me.agents.add("scout")
 
-    with audit.item("ref-38", "One large message never empties the conversation.") as item:
+    with audit.item(
+        "ref-38", "One large message does not push out the rest of the conversation."
+    ) as item:
         session = me.sessions.add().id
         for number in range(1, 4):
             me.messages.append(session, "user", f"Short message {number}.")
@@ -342,12 +352,12 @@ def conversation(audit: Audit) -> None:
             item.check(f"message {number} is there", f"Short message {number}." in text)
         item.check("so is the beginning of the large one", "Paste: npm http" in text)
 
-    with audit.item("ref-39", "The newest message is always whole.") as item:
+    with audit.item("ref-39", "The newest message is never shortened.") as item:
         newest = "Read this: " + SENTENCE * 150
         text = everything(me.context(session, newest, budget=8000).messages)
-        item.check("although it is over the threshold", newest.strip() in text)
+        item.check("even over the threshold", newest.strip() in text)
 
-    with audit.item("ref-40", "What an agent stores is not in its later prompts.") as item:
+    with audit.item("ref-40", "Content that an agent stores is not in its later prompts.") as item:
         keep = {"content": LOG, "description": "the npm log"}
         model = ScriptedModel(calling(("store_memory", keep)), "Stored.", "Yes.")
         http = audit.http(audit.open(main=model))
@@ -360,11 +370,13 @@ def conversation(audit: Audit) -> None:
         item.check("the raw text is not", "package-300 " not in later)
         item.check("its key is", len(refs) == 1 and refs[0].key in later)
 
-    with audit.item("ref-41", "What an agent stores belongs to the conversation.") as item:
+    with audit.item("ref-41", "Content that an agent stores belongs to the conversation.") as item:
         item.check("its session", [ref.session for ref in refs] == [fresh])
         item.check("its agent", [ref.agent for ref in refs] == ["scout"])
 
-    with audit.item("ref-42", "A model receives the key, however little room is left.") as item:
+    with audit.item(
+        "ref-42", "A model receives the key even if little of the budget is left."
+    ) as item:
         model = ScriptedModel(calling(("store_memory", keep)), "Stored.")
         cramped = audit.http(audit.open(main=model, context_tokens=1200))
         narrow = me.sessions.add().id
@@ -399,7 +411,7 @@ def tools_of_agents(audit: Audit) -> None:
         item.check("the model sees the placeholder", refs[0].key in shown)
         item.check("not the output", "crate-300 " not in shown)
 
-    with audit.item("ref-44", "The model may open what its tool stored.") as item:
+    with audit.item("ref-44", "The model can open the stored output of its tool.") as item:
         item.check(
             "retrieve_memory is among its tools", "retrieve_memory" in model.requests[0].tools
         )
@@ -426,7 +438,7 @@ def tools_of_agents(audit: Audit) -> None:
 
 
 def consolidating(audit: Audit) -> None:
-    """From short-term memories to documents."""
+    """Short-term memories become documents."""
     now = Now()
     answer = '{"memories": [{"content": "Ada likes night trains.", "sources": [1]}]}'
     memory = audit.open(main=ScriptedModel(answer), clock=now)
@@ -435,7 +447,7 @@ def consolidating(audit: Audit) -> None:
     me.entries.add("Ada took the night train to Lisbon and enjoyed it.")
     now.pass_days(6)
 
-    with audit.item("ref-47", "Short-term memories become articles of a knowledge base.") as item:
+    with audit.item("ref-47", "Short-term memories become documents of a knowledge base.") as item:
         (proposal,) = me.consolidations.propose()
         path = f"/api/consolidations/{proposal.id}"
         accepted = http.post(f"{path}/accept", json={"into": "knowledge"}, headers=SCOUT)

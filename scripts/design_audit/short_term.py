@@ -29,7 +29,7 @@ NOTES_OPERATIONS = {
 
 
 def persistence(audit: Audit) -> None:
-    """Conversations outlive processes, devices and servers."""
+    """Conversations survive restarts, and are the same on every device and server."""
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume()
@@ -72,8 +72,8 @@ def persistence(audit: Audit) -> None:
 
     with audit.item(
         "stm-55",
-        "Messages are rows of LangChain's table, in LangChain's form.",
-        differs="one form serves all clients; the LangChain history translates to and from it",
+        "Messages are rows of LangChain's table, in LangChain's format.",
+        differs="all clients share one format; the LangChain history converts to and from it",
     ) as item:
         row = audit.exported_rows(memory, "messages")[0]
         item.check(
@@ -87,7 +87,7 @@ def persistence(audit: Audit) -> None:
 
 
 def session_ids(audit: Audit) -> None:
-    """The client finds its session: stored id, active session, new one."""
+    """The client uses the stored session, else the active one, else a new one."""
     memory = audit.open()
     me = audit.scope(memory)
     http = audit.http(memory)
@@ -102,7 +102,7 @@ def session_ids(audit: Audit) -> None:
     with audit.item("stm-08", "A stored id is used if it is the active session's.") as item:
         item.check("it is confirmed", me.sessions.resume(first.id).id == first.id)
 
-    with audit.item("stm-09", "A stored id that is no longer valid is dropped.") as item:
+    with audit.item("stm-09", "A stored id that is no longer valid is ignored.") as item:
         newer = me.sessions.add()
         item.check("the active one is returned", me.sessions.resume(first.id).id == newer.id)
         unknown = str(uuid.uuid4())
@@ -121,7 +121,7 @@ def session_ids(audit: Audit) -> None:
         item.check("last active and created", {"last_active_at", "created_at"} <= row.keys())
         me.sessions.resume()
         after = audit.exported_rows(memory, "active_sessions")[0]
-        item.check("an upsert moves the first", after["last_active_at"] > row["last_active_at"])
+        item.check("an upsert updates the first", after["last_active_at"] > row["last_active_at"])
         item.check("and keeps the second", after["created_at"] == row["created_at"])
 
     with audit.item("stm-13", "Two agents of one user have different sessions.") as item:
@@ -134,10 +134,12 @@ def session_ids(audit: Audit) -> None:
             "the ids differ", audit.scope(memory, user="bob").sessions.resume().id != newer.id
         )
 
-    with audit.item("stm-15", "A client may bring its own UUID.") as item:
+    with audit.item("stm-15", "A client may choose the UUID.") as item:
         own = str(uuid.uuid4())
         item.check("the session has that id", me.sessions.add(own).id == own)
-        item.check("twice is refused", "AlreadyExists" in refusal(lambda: me.sessions.add(own)))
+        item.check(
+            "a second time is rejected", "AlreadyExists" in refusal(lambda: me.sessions.add(own))
+        )
 
     with audit.item("stm-16", "Two devices that start at the same time share one session.") as item:
         carl = audit.scope(memory, user="carl")
@@ -148,7 +150,7 @@ def session_ids(audit: Audit) -> None:
     with audit.item("stm-17", "A session id of another user gives no access.") as item:
         bob = audit.scope(memory, user="bob")
         item.check(
-            "reading it is refused", "NotFound" in refusal(lambda: bob.sessions.get(newer.id))
+            "reading it is rejected", "NotFound" in refusal(lambda: bob.sessions.get(newer.id))
         )
         item.check(
             "so are its messages",
@@ -160,9 +162,11 @@ def session_ids(audit: Audit) -> None:
         stale = http.post("/api/sessions/resume", json=stored, headers=SCOUT)
         item.check("a stale id gets the active session", stale.json()["id"] == own)
         active = http.get("/api/sessions/active", headers=SCOUT)
-        item.check("the active session can be asked for", active.json()["id"] == own)
+        item.check("the active session can be requested", active.json()["id"] == own)
 
-    with audit.item("stm-19", "The browser keeps the id per user and agent over a reload.") as item:
+    with audit.item(
+        "stm-19", "The browser stores the id per user and agent across reloads."
+    ) as item:
         item.skip("tests/web/test_session.py checks it in a browser")
 
 
@@ -201,11 +205,11 @@ def chat_endpoint(audit: Audit) -> None:
         item.check("the prompt has the first question", "How do we travel?" in prompt)
         item.check("and the system prompt", "You scout ahead." in prompt)
 
-    with audit.item("stm-24", "The separate request that archives messages is gone.") as item:
+    with audit.item("stm-24", "There is no separate request to archive messages.") as item:
         gone = http.post("/api/chat/session/archive_messages", json={})
         item.check("there is no such route", gone.status_code in (404, 405))
 
-    with audit.item("stm-25", "Mistakes in a request get clear errors.") as item:
+    with audit.item("stm-25", "Invalid requests get clear errors.") as item:
         empty = http.post("/api/chat", json=chat)
         item.check("a missing message is 422", empty.status_code == 422)
         item.check("as problem+json", "problem+json" in empty.headers["content-type"])
@@ -215,7 +219,7 @@ def chat_endpoint(audit: Audit) -> None:
     with audit.item("stm-26", "A failing model loses nothing.") as item:
         failing = audit.http(audit.open(main=FailingModel()))
         answer = failing.post("/api/chat", json={**chat, "message": "Are you there?"})
-        item.check("the answer is an error of the model", answer.status_code in (502, 503))
+        item.check("the response is a model error", answer.status_code in (502, 503))
         last = me.messages.window(session, last=1)[0]
         item.check("the user's message is stored", last.text == "Are you there?")
 
@@ -223,11 +227,9 @@ def chat_endpoint(audit: Audit) -> None:
         window = me.messages.window(session, last=2)
         item.check("two, oldest first", [message.seq for message in window] == [6, 7])
 
-    with audit.item(
-        "stm-28", "A database that cannot be reached is a clear error at start."
-    ) as item:
+    with audit.item("stm-28", "An unreachable database is a clear error at startup.") as item:
         problem = refusal(lambda: audit.open(database="postgresql://nobody@127.0.0.1:1/none"))
-        item.check("opening it is refused with a reason", problem)
+        item.check("opening it fails with a reason", problem)
 
 
 def langchain(audit: Audit) -> None:
@@ -242,7 +244,7 @@ def langchain(audit: Audit) -> None:
     me = audit.scope(audit.open())
     history = RetainChatMessageHistory(me, str(uuid.uuid4()))
 
-    with audit.item("stm-29", "Messages come back as the same LangChain objects.") as item:
+    with audit.item("stm-29", "Messages are returned as the same LangChain objects.") as item:
         call = {"name": "weather", "args": {"city": "Lisbon"}, "id": "c1", "type": "tool_call"}
         messages = [
             SystemMessage("You are Scout."),
@@ -262,13 +264,13 @@ def langchain(audit: Audit) -> None:
 
     with audit.item(
         "stm-31",
-        "The history is made from an engine, a table and a session id.",
-        differs="it is made from a scope, which has the database, the tenant and the user",
+        "A history is created with an engine, a table and a session id.",
+        differs="it is created with a scope, which has the database, the tenant and the user",
     ) as item:
         other = RetainChatMessageHistory(me, history.session_id)
         item.check("a scope and a session id are enough", len(other.messages) == 5)
 
-    with audit.item("stm-32", "It works under ConversationBufferWindowMemory.") as item:
+    with audit.item("stm-32", "It works with ConversationBufferWindowMemory.") as item:
         thread = str(uuid.uuid4())
         window = ConversationBufferWindowMemory(
             chat_memory=RetainChatMessageHistory(me, thread),
@@ -291,7 +293,7 @@ def langchain(audit: Audit) -> None:
     with audit.item("stm-34", "The history has asynchronous methods.") as item:
         asyncio.run(history.aadd_messages([HumanMessage("Later.")]))
         last = asyncio.run(history.aget_messages())[-1]
-        item.check("a message added so is read so", last.content == "Later.")
+        item.check("they add and read a message", last.content == "Later.")
 
     with audit.item("stm-35", "A history can be cleared.") as item:
         history.clear()
@@ -353,24 +355,26 @@ def notes(audit: Audit) -> None:
         after = me.notes.append("More.")
         item.check("the first stays", before.created_at == after.created_at)
         item.check(
-            "the second moves",
+            "the second changes",
             before.updated_at and after.updated_at and after.updated_at > before.updated_at,
         )
 
-    with audit.item("stm-44", "The prompt has the notes where its template says.") as item:
+    with audit.item("stm-44", "The notes replace the variable in the prompt template.") as item:
         me.agents.add("scout", prompt="You scout.\n<n>{long_term_memory_notes}</n>\nBe brief.")
         session = me.sessions.resume()
         text = system_text(me.context(session.id, "Hello").messages)
         inside = text.partition("<n>")[2].partition("</n>")[0]
-        item.check("they stand between the marks", "Only for Scout and Ada." in inside)
+        item.check("they are between the markers", "Only for Scout and Ada." in inside)
         item.check("the variable is gone", "{long_term_memory_notes}" not in text)
 
-    with audit.item("stm-45", "A template without the variable gets the notes too.") as item:
+    with audit.item(
+        "stm-45", "A prompt template without the variable gets the notes, too."
+    ) as item:
         me.agents.edit("scout", prompt="You scout.")
         text = system_text(me.context(session.id, "Hello").messages)
         item.check("in a section of their own", "Only for Scout and Ada." in text)
 
-    with audit.item("stm-46", "Preferences outlive the session.") as item:
+    with audit.item("stm-46", "Preferences are kept after the session.") as item:
         newer = me.sessions.add()
         text = system_text(me.context(newer.id, "Hello").messages)
         item.check("a new session's prompt has the notes", "Only for Scout and Ada." in text)
@@ -378,7 +382,7 @@ def notes(audit: Audit) -> None:
     with audit.item("stm-47", "Other devices see a change of the notes at once.") as item:
         item.check("a waiting reader gets it", _waits_for_change(me))
 
-    with audit.item("stm-48", "The database itself hides the rows of others.") as item:
+    with audit.item("stm-48", "The database itself hides the rows of other tenants.") as item:
         if not audit.is_postgres:
             item.skip("row-level security needs PostgreSQL: run with --database postgresql://…")
         else:
@@ -423,15 +427,17 @@ def access(audit: Audit) -> None:
         session = http.post("/api/sessions/resume", json={}, headers=headers)
         item.check("a token opens a session", session.json().get("user") == user)
         other = http.get("/api/notes", headers={**headers, "X-Retain-User": "bob"})
-        item.check("not another user's memory", other.status_code in (401, 403))
+        item.check("another user's memory is not accessible", other.status_code in (401, 403))
 
     with audit.item("stm-50", "Requests without a token are rejected.") as item:
         item.check("401", http.get("/api/notes", headers=SCOUT).status_code == 401)
         forged = jwt.encode(claims, "x" * 32, "HS256")
         denied = http.get("/api/notes", headers={**SCOUT, "Authorization": f"Bearer {forged}"})
-        item.check("nor with a forged one", denied.status_code == 401)
+        item.check("a forged token is rejected", denied.status_code == 401)
 
-    with audit.item("stm-51", "A server without a model keeps everything and says so.") as item:
+    with audit.item(
+        "stm-51", "A server without a model stores everything, and says that it has no model."
+    ) as item:
         plain = audit.http(audit.open())
         body = {"message": "I live in Lisbon.", "agent_id": "scout"}
         answer = plain.post("/api/chat", json=body).json()
@@ -443,7 +449,7 @@ def access(audit: Audit) -> None:
         texts = [message.text for message in me.messages.window(answer["session_id"])]
         item.check("the message is stored", texts[0] == "I live in Lisbon.")
 
-    with audit.item("stm-52", "The server's own notices are never remembered.") as item:
+    with audit.item("stm-52", "The server's own notices are not part of memory.") as item:
         item.check("the message is found", me.search("Where do I live?", kinds=["messages"]))
         hits = me.search("No model is set", limit=20)
         item.check("a search does not find them", not any("model" in hit.text for hit in hits))
@@ -454,7 +460,7 @@ def access(audit: Audit) -> None:
         with streaming.stream("POST", "/api/chat", json=request) as response:
             received = response.read().decode()
         item.check("as events", response.headers["content-type"].startswith("text/event-stream"))
-        item.check("word by word", "event: text" in received and "event: done" in received)
+        item.check("in parts", "event: text" in received and "event: done" in received)
 
     with audit.item("stm-54", "A turn can be retried without running twice.") as item:
         once = {"message": "Once.", "key": "turn-1", "session_id": answer["session_id"]}

@@ -1,4 +1,4 @@
-"""The fourth design: a running summary keeps long sessions inside the model's limits."""
+"""The fourth design: a rolling summary keeps long sessions inside the model's limits."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ def storage(audit: Audit) -> None:
         ],
     )
 
-    with audit.item("sum-01", "A session has a summary and a count of what it covers.") as item:
+    with audit.item(
+        "sum-01", "A session has a summary and the number of messages that it covers."
+    ) as item:
         item.check("both are there", (session.summary, session.summarized_count) == ("", 0))
 
     with audit.item(
         "sum-02",
         "Only prompts and final answers are stored, no tool traffic.",
-        differs="tool traffic is stored, too, because a turn must be explainable; reading leaves it out",
+        differs="tool traffic is stored, too, so that a turn can be explained; `turns_only` omits it",
     ) as item:
         item.check("all four messages are stored", len(me.messages.window(session.id)) == 4)
 
@@ -63,7 +65,7 @@ def storage(audit: Audit) -> None:
             "a new database works at once", new.scope(user="ada", agent="x").sessions.resume()
         )
 
-    with audit.item("sum-05", "A store in memory has the same fields.") as item:
+    with audit.item("sum-05", "An in-memory database has the same fields.") as item:
         in_memory = audit.open(database="memory:").scope(user="ada", agent="x")
         mine = in_memory.sessions.resume()
         item.check("summary and count", (mine.summary, mine.summarized_count) == ("", 0))
@@ -78,18 +80,20 @@ def storage(audit: Audit) -> None:
 
 
 def folding(audit: Audit) -> None:
-    """When and how the summary grows."""
+    """When and how messages are added to the summary."""
     model = ScriptedModel(SUMMARY, LONGER)
     memory = audit.open(summary=model, **SMALL)
     me = audit.scope(memory)
     session = me.sessions.resume().id
 
-    with audit.item("sum-07", "Up to the threshold nothing is summarised.") as item:
+    with audit.item("sum-07", "Up to the threshold, nothing is summarized.") as item:
         talk(me, session, 4)
         me.summaries.fold(session)
         item.check("no call for eight messages", not model.requests)
 
-    with audit.item("sum-08", "Over the threshold one call folds the oldest turns.") as item:
+    with audit.item(
+        "sum-08", "Over the threshold, one model call summarizes the oldest turns."
+    ) as item:
         talk(me, session, 2, "about boats")
         summary = me.summaries.fold(session)
         item.check("one call", len(model.requests) == 1)
@@ -102,7 +106,9 @@ def folding(audit: Audit) -> None:
             "the model read the oldest", "Question 1 about trains" in model.requests[0].prompt
         )
 
-    with audit.item("sum-10", "The context is the summary, then what it does not cover.") as item:
+    with audit.item(
+        "sum-10", "The context has the summary, then the messages that it does not cover."
+    ) as item:
         messages = me.context(session, "And now?").messages
         place = next(i for i, message in enumerate(messages) if SUMMARY in str(message["content"]))
         item.check("a system message with it", messages[place]["role"] == "system")
@@ -111,13 +117,16 @@ def folding(audit: Audit) -> None:
         item.check("then four turns verbatim", len(verbatim) == 4)
         item.check("then the new message", rest[-1] == "And now?")
 
-    with audit.item("sum-11", "The next fold builds on the summary before.") as item:
+    with audit.item("sum-11", "The next summary includes the previous one.") as item:
         talk(me, session, 4, "about planes")
         me.summaries.fold(session)
         item.check(
             "the model gets it", SUMMARY in model.requests[1].system + model.requests[1].prompt
         )
-        item.check("not what it covered", "Question 1 about trains" not in model.requests[1].prompt)
+        item.check(
+            "but not the messages it covered",
+            "Question 1 about trains" not in model.requests[1].prompt,
+        )
         item.check("the new text is stored", me.sessions.get(session).summary == LONGER)
 
     with audit.item("sum-12", "Covered messages are not lost.") as item:
@@ -133,7 +142,7 @@ def folding(audit: Audit) -> None:
             "both, newest first", [s.text for s in me.summaries.list(session)] == [LONGER, SUMMARY]
         )
 
-    with audit.item("sum-14", "A failing model leaves the summary as it was.") as item:
+    with audit.item("sum-14", "A failing model does not change the summary.") as item:
         talk(me, session, 6, "about ships")
         broken = audit.scope(audit.open(summary=FailingModel(), **SMALL))
         try:
@@ -146,33 +155,37 @@ def folding(audit: Audit) -> None:
         are_shown = all(message.text in text for message in uncovered)
         item.check("all newer turns are used verbatim", len(uncovered) > 12 and are_shown)
 
-    with audit.item("sum-15", "A useless answer of a model is not stored.") as item:
+    with audit.item("sum-15", "An unusable answer of a model is not stored.") as item:
         silly = audit.scope(audit.open(summary=ScriptedModel("Ok."), **SMALL))
         try:
             silly.summaries.fold(session)
         except Exception as error:
-            item.check("it is refused", "cannot be used" in str(error))
+            item.check("it is rejected", "cannot be used" in str(error))
         item.check("the summary stays", me.sessions.get(session).summary == LONGER)
 
-    with audit.item("sum-16", "Switched off, all stored messages are used verbatim.") as item:
+    with audit.item(
+        "sum-16", "If summaries are off, all stored messages are used verbatim."
+    ) as item:
         off = audit.open(summary=ScriptedModel(SUMMARY))
         mine = audit.scope(off, user="bob")
         plain = mine.sessions.resume().id
         talk(mine, plain, 30)
         off.run_jobs(tenants=[audit.tenant])
         text = everything(mine.context(plain, "And now?", budget=32_000).messages)
-        item.check("no summary is made", mine.sessions.get(plain).summary == "")
+        item.check("there is no summary", mine.sessions.get(plain).summary == "")
         item.check("the first turn is in the context", "Question 1 about" in text)
 
-    with audit.item("sum-17", "A background job folds automatically.") as item:
+    with audit.item("sum-17", "A background job summarizes automatically.") as item:
         on = audit.open(summary=ScriptedModel(SUMMARY), **SMALL)
         on.run_jobs(tenants=[audit.tenant])
-        item.check("the other session is summarised", mine.sessions.get(plain).summary == SUMMARY)
+        item.check("the other session is summarized", mine.sessions.get(plain).summary == SUMMARY)
 
 
 def configuration(audit: Audit) -> None:
     """Settings, their defaults and where they can be set."""
-    with audit.item("sum-18", "Defaults: off, 40 messages, the newest 12 stay.") as item:
+    with audit.item(
+        "sum-18", "By default, summaries are off, the threshold is 40 and the newest 12 stay."
+    ) as item:
         settings = Settings()
         item.check("off", settings.summary_enabled is False)
         item.check("40", settings.summary_threshold == 40)
@@ -185,7 +198,7 @@ def configuration(audit: Audit) -> None:
         item.check("by its name", main.requests[0].body["model"] == "main")
 
     with (
-        audit.item("sum-20", "A model and an address only for summaries.") as item,
+        audit.item("sum-20", "Summaries can have their own model and address.") as item,
         FakeService("Main.") as main,
         FakeService(SUMMARY) as cheap,
     ):
@@ -194,14 +207,14 @@ def configuration(audit: Audit) -> None:
         item.check("the other service is called", cheap.requests[0].body["model"] == "cheap")
         item.check("the main one is not", not main.requests)
 
-    with audit.item("sum-21", "Both are also set by two variables of OpenAI's form.") as item:
+    with audit.item("sum-21", "Both can also be set by variables that start with OPENAI_.") as item:
         env = {"OPENAI_SUMMARY_MODEL": "cheap", "OPENAI_SUMMARY_URL": "http://127.0.0.1:1/v1"}
         loaded = Settings.load(env=env)
         item.check("the model", loaded.summary_model == "cheap")
         item.check("the address", loaded.summary_base_url == "http://127.0.0.1:1/v1")
 
     with audit.item(
-        "sum-22", "A YAML file sets them, in camel case and under `openai:`, too."
+        "sum-22", "A YAML file can set them, also in camel case and under `openai:`."
     ) as item:
         file = audit.folder / "retain.yaml"
         file.write_text(
@@ -217,7 +230,7 @@ def configuration(audit: Audit) -> None:
         item.check("the summary's address", loaded.summary_base_url == "http://127.0.0.1:2/v1")
         file.unlink()
 
-    with audit.item("sum-23", "Flags of the command set them.") as item:
+    with audit.item("sum-23", "Flags of a command can set them.") as item:
         done = audit.command("config", "show", "--set", "summary_threshold=33", "--json")
         shown = json.loads(done.stdout)
         item.check("the value and its origin", "33" in str(shown) and "flag" in str(shown))
@@ -239,7 +252,7 @@ def _folded(audit: Audit, **settings: Any) -> Any:
 
 
 def endpoints(audit: Audit) -> None:
-    """Where the summary is used and shown."""
+    """Endpoints that use or show the summary."""
     model = ScriptedModel("An answer about trains.")
     memory = audit.open(main=model, summary=ScriptedModel(SUMMARY), **SMALL)
     me = audit.scope(memory)
@@ -269,11 +282,11 @@ def endpoints(audit: Audit) -> None:
         for name, shown in (("the list", listed), ("one session", one)):
             item.check(name, shown["summary"] == SUMMARY and shown["summarizedCount"] >= 8)
 
-    with audit.item("sum-28", "The messages of a session can be read there, too.") as item:
+    with audit.item("sum-28", "The session endpoints also return the messages.") as item:
         page = http.get(f"/api/chat/sessions/{session}/messages", params={"turns_only": True})
         item.check("prompts and answers", len(page.json()["data"]) == 20)
 
-    promise = "The command line folds like the server."
+    promise = "The command line summarizes as the server does."
     with audit.item("sum-29", promise) as item, FakeService(SUMMARY) as service:
         folded = _by_command(audit, me, service)
         item.check("a chat in a terminal leaves a summary", folded.summary == SUMMARY)
@@ -289,7 +302,7 @@ def endpoints(audit: Audit) -> None:
         replay = me.messages.window(fresh, turns_only=True)
         item.check("six messages in a replay", len(replay) == 6)
         roles = {message.role for message in replay}
-        item.check("of users and assistants alone", roles == {"user", "assistant"})
+        item.check("only of users and assistants", roles == {"user", "assistant"})
 
     with audit.item("sum-31", "The page shows where the summary ends.") as item:
         item.skip("tests/web/test_chat.py checks it in a browser")
@@ -320,7 +333,7 @@ def robustness(audit: Audit) -> None:
     memory = audit.open()
     me = audit.scope(memory)
 
-    with audit.item("sum-32", "A model that refuses is not called again and again.") as item:
+    with audit.item("sum-32", "A model that refuses is not called repeatedly.") as item:
         session = me.sessions.add().id
         talk(me, session, 10)
         refusing = ScriptedModel("No.")
@@ -331,7 +344,9 @@ def robustness(audit: Audit) -> None:
         calls = list(me.interactions.list(route="summary"))
         item.check("its error is recorded", calls and all(call.error for call in calls))
 
-    with audit.item("sum-33", "Turns too large for one request are folded in several.") as item:
+    with audit.item(
+        "sum-33", "Turns that are too large for one request are summarized in several."
+    ) as item:
         large = me.sessions.add().id
         talk(me, large, 30, "about trains, " + "which are long and wind through mountains, " * 60)
         patient = ScriptedModel(*[LONGER] * 50)
@@ -339,13 +354,13 @@ def robustness(audit: Audit) -> None:
         item.check("several requests", len(patient.requests) > 1)
         item.check("all but the newest are covered", summary.covers_to == 56)
 
-    with audit.item("sum-34", "Two processes do not fold the same turns twice.") as item:
+    with audit.item("sum-34", "Two processes do not summarize the same turns.") as item:
         shared = me.sessions.add().id
         talk(me, shared, 10)
         slow = ScriptedModel(_slow_summary)
         scopes = [audit.scope(audit.open(summary=slow, **SMALL)) for _ in range(2)]
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda scope: _fold_or_give_way(scope, shared), scopes))
+            list(pool.map(lambda scope: _try_fold(scope, shared), scopes))
         item.check("one request", len(slow.requests) == 1)
         item.check("one summary", len(list(me.summaries.list(shared))) == 1)
 
@@ -355,8 +370,8 @@ def _slow_summary(_: object) -> str:
     return SUMMARY
 
 
-def _fold_or_give_way(scope: Scope, session: str) -> None:
-    """Fold; another process that folds the session is no failure."""
+def _try_fold(scope: Scope, session: str) -> None:
+    """Fold; ignore the error if another process is folding the session."""
     with suppress(RetainError):
         scope.summaries.fold(session)
 
