@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -20,10 +21,15 @@ from bench import conversations
 from bench.alternatives import pragmas
 from bench.comparison import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table
-from retain import Scope
+from retain import Scope, Settings
 from retain.kinds.items import Put
 
 NAMESPACE = ("acme", "memories")
+INDEXED: Any = {"fields": ["text"]}
+LOADS_EXTENSIONS = hasattr(sqlite3.Connection, "enable_load_extension")
+"""Whether Python can load sqlite-vec, without which LangGraph's SQLite stores have no index."""
+STATIC = Settings(embedder="static")
+"""The embedder of both sides where both have an index: fast, so that the stores' own cost shows."""
 OURS = "SQLite, `synchronous = full`"
 DURABLE = "yes"
 NOT_DURABLE = "no"
@@ -58,7 +64,8 @@ def run(plan: Plan) -> Iterator[Table]:
     yield Table(
         "Adapters compared with the frameworks' own durable stores",
         f"retain uses {OURS}, or PostgreSQL, `synchronous_commit = on`. The other stores use their default "
-        "settings; the last column says whether their writes are on the disk when acknowledged.",
+        "settings; the last column says whether their writes are on the disk when acknowledged. A put is "
+        "compared with an index on both sides, with the same vectors, or with an index on neither.",
         COLUMNS,
         rows.comparison_rows,
     )
@@ -74,44 +81,75 @@ def value(number: int) -> dict[str, Any]:
 
 
 def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
-    """Compare with SqliteStore in WAL mode, its fastest mode; also with many concurrent writes."""
+    """Compare with SqliteStore in WAL mode, its fastest, also with many concurrent writes."""
     folder = plan.new_folder()
     module = import_module("langgraph.store.sqlite")
-    me = plan.open(f"sqlite:///{folder}/retain.db")
-    with module.SqliteStore.from_conn_string(str(folder / "other.db")) as store:
-        store.conn.execute("pragma journal_mode = wal")
-        store.setup()
-        against_store(
-            plan, rows, me, store, "SqliteStore in WAL mode", f"yes: {pragmas(store.conn)}", size
-        )
+    me = plan.open(f"sqlite:///{folder}/retain.db", settings=STATIC)
+    with ExitStack() as stack:
+
+        def open_store(file: str, index: Any) -> Any:
+            path = str(folder / file)
+            store = stack.enter_context(module.SqliteStore.from_conn_string(path, index=index))
+            store.conn.execute("pragma journal_mode = wal")
+            store.setup()
+            return store
+
+        plain = open_store("plain.db", None)
+        indexed = open_store("indexed.db", vector_index(me)) if LOADS_EXTENSIONS else None
+        durable = f"yes: {pragmas(plain.conn)}"
+        against_store(plan, rows, me, (plain, indexed), "SqliteStore in WAL mode", durable, size)
     if size == HISTORIES[0]:
         concurrent_puts(plan, rows, me, folder)
 
 
 def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
-    """Compare with PostgresStore on one connection, its default."""
-    me = plan.open(plan.postgres(f"adapters_store_retain_{size}"))
+    """Compare with PostgresStore on one connection, its default; its index needs pgvector."""
+    me = plan.open(plan.postgres(f"adapters_store_retain_{size}"), settings=STATIC)
     url = plan.postgres(f"adapters_store_{size}")
     with import_module("langgraph.store.postgres").PostgresStore.from_conn_string(url) as store:
         store.setup()
-        against_store(plan, rows, me, store, "PostgresStore", DURABLE, size)
+        against_store(plan, rows, me, (store, None), "PostgresStore", DURABLE, size)
+
+
+def vector_index(me: Scope) -> dict[str, Any]:
+    """Return the index of LangGraph's store that has the vectors of ours."""
+    embedder = me.services.embedder
+    assert embedder is not None
+    return {
+        "dims": embedder.dimensions,
+        "embed": lambda texts: embedder.embed(texts).tolist(),
+        "fields": INDEXED["fields"],
+    }
 
 
 def against_store(
-    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, durable: str, size: int
+    plan: Plan,
+    rows: Rows,
+    me: Scope,
+    theirs: tuple[Any, Any],
+    name: str,
+    durable: str,
+    size: int,
 ) -> None:
-    """Measure put, get, filters and search in a store of a given size."""
-    ours = import_module("retain.integrations.langgraph").RetainStore(me)
-    item = import_module("langgraph.store.base").SearchItem
-    put = import_module("langgraph.store.base").PutOp
+    """Measure put, get, a filter and a search, with few items and with many.
+
+    `theirs` are a store without an index, and one with an index on the field that ours indexes, or
+    None.
+    """
+    plain, indexed = theirs
+    module = import_module("langgraph.store.base")
+    ours = import_module("retain.integrations.langgraph").RetainStore(me, index=INDEXED)
     at = (*NAMESPACE, str(size))
     numbers = count()
-    for store in (ours, theirs):
-        for start in range(0, size, 100):
-            store.batch([put(at, f"{n}", value(n)) for n in range(start, min(start + 100, size))])
+    for store in (ours, plain, indexed):
+        for start in range(0, size if store else 0, 100):
+            numbered_items = range(start, min(start + 100, size))
+            store.batch([module.PutOp(at, f"{n}", value(n)) for n in numbered_items])
+    plan.memory_of(me).run_jobs()  # our vectors; theirs are computed by `put`
     condition = {"kind": "fact"}
     engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
     label = f"RetainStore, {engine}, {size:,} items"
+    query = "a seat by the window"
     results = [item_fields(hit) for hit in ours.search(at, limit=10)]
 
     def next_item() -> tuple[str, dict[str, Any]]:
@@ -122,26 +160,30 @@ def against_store(
         store.put(at, *next_item(), **options)
 
     def build_items() -> list[Any]:
-        return [item(**hit) for hit in results]
+        return [module.SearchItem(**hit) for hit in results]
 
+    with_index = (Other(f"{name}, same vectors", lambda: put_one(indexed), durable),)
+    search_index = (
+        Other(f"{name}, same vectors", lambda: indexed.search(at, query=query, limit=10)),
+    )
     for case in (
         Case(
-            f"{label}: put",
+            f"{label}: put, index on both sides",
             lambda: put_one(ours),
-            lambda: me.items.write([Put(at, *next_item())]),
-            (Other(name, lambda: put_one(theirs), durable),),
+            lambda: me.items.apply([Put(at, *next_item(), fields=INDEXED["fields"])]),
+            with_index if indexed else (),
         ),
         Case(
-            f"{label}: put with `index=False`",
+            f"{label}: put, index on neither side",
             lambda: put_one(ours, index=False),
-            lambda: me.items.write([Put(at, *next_item(), fields=[])]),
-            (Other(name, lambda: put_one(theirs, index=False), durable),),
+            lambda: me.items.apply([Put(at, *next_item(), fields=[])]),
+            (Other(name, lambda: put_one(plain), durable),),
         ),
         Case(
             f"{label}: get",
             lambda: ours.get(at, "7"),
             lambda: me.items.read([(at, "7")])[0].value,  # type: ignore[union-attr]
-            (Other(name, lambda: theirs.get(at, "7")),),
+            (Other(name, lambda: plain.get(at, "7")),),
             objects=lambda: build_items()[:1],
         ),
         Case(
@@ -150,7 +192,7 @@ def against_store(
             lambda: [
                 hit.value for hit in me.items.list(at, where=condition, newest=True, limit=10)
             ],
-            (Other(name, lambda: theirs.search(at, filter=condition, limit=10)),),
+            (Other(name, lambda: plain.search(at, filter=condition, limit=10)),),
             objects=build_items,
         ),
         Case(
@@ -160,14 +202,13 @@ def against_store(
                 hit.value
                 for hit in me.items.list(at, where={"price": {"$lt": 3}}, newest=True, limit=10)
             ],
-            (Other(name, lambda: theirs.search(at, filter={"price": {"$lt": 3}}, limit=10)),),
+            (Other(name, lambda: plain.search(at, filter={"price": {"$lt": 3}}, limit=10)),),
         ),
         Case(
             f"{label}: search for words, 10",
-            lambda: ours.search(at, query="a seat by the window", limit=10),
-            lambda: [
-                hit.item.value for hit in me.items.search("a seat by the window", at, limit=10)
-            ],
+            lambda: ours.search(at, query=query, limit=10),
+            lambda: [hit.item.value for hit in me.items.search(query, at, limit=10)],
+            search_index if indexed else (),
             objects=build_items,
         ),
     ):
@@ -183,44 +224,42 @@ def item_fields(item: Any) -> dict[str, Any]:
 
 
 def concurrent_puts(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
-    """Compare 300 concurrent puts."""
+    """Await three hundred writes at once. In so large a batch, our vectors follow later."""
     module = import_module("retain.integrations.langgraph")
-    store_class = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
-    theirs = RUNNER.run(enter(store_class.from_conn_string(str(folder / "awaited.db"))))
-    RUNNER.run(theirs.store.conn.execute("pragma journal_mode = wal"))
-    RUNNER.run(theirs.store.setup())
-    ours = RUNNER.run(create_on_loop(lambda: module.AsyncRetainStore(me)))
+    theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
+    ours = RUNNER.run(create_on_loop(lambda: module.AsyncRetainStore(me, index=INDEXED)))
 
     async def all_at_once(store: Any, index: Any = None) -> None:
         await asyncio.gather(
             *[store.aput((*NAMESPACE, "many"), f"{n}", value(n), index=index) for n in range(300)]
         )
 
-    for index, what in ((None, "300 puts at once"), (False, "300 puts with `index=False` at once")):
-        fields: list[str] | None = None if index is None else []
+    both = (None, vector_index(me), "300 puts at once, index on both sides, our vectors later")
+    neither = (False, None, "300 puts at once, index on neither side")
+    for index, config, what in (both, neither) if LOADS_EXTENSIONS else (neither,):
+        path = str(folder / f"awaited {index}.db")
+        stack = RUNNER.run(enter(theirs.from_conn_string(path, index=config)))
+        RUNNER.run(stack.store.conn.execute("pragma journal_mode = wal"))
+        RUNNER.run(stack.store.setup())
+        fields: list[str] = list(INDEXED["fields"]) if index is None else []
+        other = partial(all_at_once, stack.store)
         rows.add(
             plan,
             Case(
                 f"AsyncRetainStore, SQLite: {what}",
                 partial(all_at_once, ours, index),
                 partial(write_all, me, fields),
-                (
-                    Other(
-                        "AsyncSqliteStore in WAL mode",
-                        partial(all_at_once, theirs.store, index),
-                        DURABLE,
-                    ),
-                ),
+                (Other("AsyncSqliteStore in WAL mode", other, DURABLE),),
                 calls=1,
                 awaited=True,
             ),
         )
-    RUNNER.run(theirs.context.__aexit__(None, None, None))
+        RUNNER.run(stack.context.__aexit__(None, None, None))
 
 
-def write_all(me: Scope, fields: list[str] | None) -> None:
+def write_all(me: Scope, fields: list[str]) -> None:
     """Write the same 300 items with the library."""
-    me.items.write([Put((*NAMESPACE, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
+    me.items.apply([Put((*NAMESPACE, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
 
 
 async def enter(context: Any) -> SimpleNamespace:

@@ -74,7 +74,7 @@ class Rows:
             )
         for other in case.others:
             row = versus(
-                f"{case.what}: {other.name}", ours, timings[other.name], AHEAD, turned=True
+                f"{case.what}: {other.name}", ours, timings[other.name], AHEAD, inverted=True
             )
             self.comparison_rows.append([*row, other.durable])
         done = self.overhead_rows[counts_before[0] :] + self.comparison_rows[counts_before[1] :]

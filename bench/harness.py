@@ -55,9 +55,9 @@ class Plan:
         """Return a new folder."""
         return Path(tempfile.mkdtemp(dir=self.folder))
 
-    def open(self, url: str, clock: Clock | None = None) -> Scope:
+    def open(self, url: str, clock: Clock | None = None, settings: Settings | None = None) -> Scope:
         """Open a memory, add a session and return the scope. `close` closes the memory."""
-        memory = Memory.open(url, settings=Settings(), clock=clock)
+        memory = Memory.open(url, settings=settings or Settings(), clock=clock)
         self._opened.append(memory)
         me = scope_of(memory)
         me.sessions.add(SESSION)
