@@ -782,6 +782,26 @@ def test_the_words_of_the_tail_are_written_at_once(tmp_path: Path) -> None:
         assert memory.database.read("acme", lambda tx: tx.one(segments)) == (1, "acme")
 
 
+def test_removing_rows_does_not_rewrite_the_words_of_others(tmp_path: Path) -> None:
+    """SQLite only. Other writers would wait for it; compacting does it in small steps."""
+    with Memory.open(f"sqlite:///{tmp_path}/removed.db") as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        for session in ("a", "b"):
+            me.sessions.add(session)
+            words = [NewMessage("user", f"{session} w{n} x{n} y{n} z{n}") for n in range(4 * TAIL)]
+            me.messages.extend(session, words)
+        segments = "select segid, count(*), :tenant from search_words_idx group by segid"
+        before = memory.database.read("acme", lambda tx: tx.all(segments))
+        me.sessions.remove("a")
+        assert memory.database.read("acme", lambda tx: tx.all(segments)) == before
+        assert memory.database.compact()
+        after = memory.database.read("acme", lambda tx: tx.all(segments))
+        assert len(after) == 1
+        assert after != before
+        assert count_matches(memory, "w7") == 1
+        assert_verified(memory)
+
+
 _STORED_TEXTS = """select seq, text, session_id from search_items
     where tenant = :tenant and kind = 'messages' order by seq, part"""
 

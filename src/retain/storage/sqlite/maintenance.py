@@ -131,7 +131,8 @@ def _merge_search_index(connection: apsw.Connection) -> None:
     changed = 2
     while removed and changed >= 2:  # fewer changes: SQLite had nothing left to merge
         before = connection.total_changes()
-        connection.execute("insert into search_words (search_words, rank) values ('merge', -500)")
+        # Writes at most 16 pages, so that other writers wait for milliseconds only.
+        connection.execute("insert into search_words (search_words, rank) values ('merge', -16)")
         changed = connection.total_changes() - before
         time.sleep(0.001)
     if removed:
