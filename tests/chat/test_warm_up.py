@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -20,6 +22,21 @@ def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture
         thread.join(120)
     loaded = [record.getMessage().rpartition(" in ")[0] for record in caplog.records]
     assert loaded == ["Warm-up loaded the embedder", "Warm-up loaded the libraries of gpt-5-mini"]
+
+
+def test_the_patterns_of_questions_are_compiled() -> None:
+    """In another process, because other tests have compiled them here."""
+    script = """
+from retain import Memory, Settings
+from retain.chat.warm_up import warming_up
+from retain.search import question, times
+settings = Settings(database="memory:", embedder="static")
+with Memory.open(settings=settings) as memory, warming_up(memory) as thread:
+    thread.join(120)
+patterns = [question._MANY, question._QUOTED, *[pattern for pattern, _ in times._READERS]]
+assert all("compiled" in vars(pattern) for pattern in patterns)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_models_that_agents_choose_are_loaded(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from retain.base.errors import RetainError
 from retain.memory import Memory
 from retain.models.model import RemoteModel
-from retain.search.embedders import embed_texts
+from retain.search.embedders import Embedder, embed_texts
+from retain.search.question import parse_question
 from retain.search.service_embedder import ServiceEmbedder
 
 _JOIN_SECONDS = 5.0
@@ -59,12 +60,18 @@ def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     services = memory.services
     embedder = services.embedder
     if embedder is not None and not isinstance(embedder, ServiceEmbedder):
-        yield "the embedder", lambda: embed_texts(embedder, ["hello"])
+        yield "the embedder", lambda: _load_search(embedder)
     models = [services.models.main, services.models.summary]
     models += [services.models.named(name) for name in _models_of_agents(memory)]
     for model in dict.fromkeys(models):
         if isinstance(model, RemoteModel):
             yield f"the libraries of {model.name}", model.prepare
+
+
+def _load_search(embedder: Embedder) -> None:
+    """Load an embedder, and compile the patterns by which a search reads a question: 60 ms."""
+    parse_question("hello")
+    embed_texts(embedder, ["hello"])
 
 
 def _models_of_agents(memory: Memory) -> Sequence[str]:

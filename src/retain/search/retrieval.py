@@ -234,8 +234,11 @@ class IndexReader:
             if count <= limit:
                 postings = self._postings(tx, names, filter.user, None)
                 rows = np.concatenate([posting.numbers for posting in postings])
-                narrow = rows if narrow is None else np.intersect1d(narrow, rows)
-        return None if narrow is None else np.unique(narrow)
+                if narrow is None:
+                    narrow = rows
+                else:
+                    narrow = np.intersect1d(narrow, rows, assume_unique=True)
+        return None if narrow is None else np.sort(narrow)
 
     def _first_visible(
         self, tx: Transaction, ranked: Numbers, filter: SearchFilter, limit: int

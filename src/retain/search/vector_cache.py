@@ -366,7 +366,10 @@ class VectorCache:
             scan.add(page if among is None else _only(page, among), keep=is_cached)
 
     def lookup(self, key: tuple[str, str, RowOwner], numbers: Sequence[int]) -> list[Page]:
-        """Return those of the rows that an entry has in memory."""
+        """Return those of the rows that an entry has in memory.
+
+        numbers: without duplicates
+        """
         import numpy as np
 
         entry = self._entries.get(key)
@@ -374,7 +377,7 @@ class VectorCache:
             return []
         with entry.lock:
             pages = entry.pages()
-        wanted = np.unique(np.array(numbers, np.int64))
+        wanted = np.sort(np.array(numbers, np.int64))
         return [page.select(places) for page in pages if len(places := _find(page, wanted))]
 
     def _pages(self, key: tuple[str, str, RowOwner], source: Source) -> list[Page] | None:
