@@ -27,9 +27,9 @@ from retain.kinds.items import Put
 NAMESPACE = ("acme", "memories")
 INDEXED: Any = {"fields": ["text"]}
 LOADS_EXTENSIONS = hasattr(sqlite3.Connection, "enable_load_extension")
-"""Whether Python can load sqlite-vec, without which LangGraph's SQLite stores have no index."""
+"""True if Python can load sqlite-vec, which the index of LangGraph's SQLite stores needs."""
 STATIC = Settings(embedder="static")
-"""The embedder of both sides where both have an index: fast, so that the stores' own cost shows."""
+"""The embedder of both sides if both have an index: a fast one, to measure mainly the stores."""
 OURS = "SQLite, `synchronous = full`"
 DURABLE = "yes"
 NOT_DURABLE = "no"
@@ -224,7 +224,7 @@ def item_fields(item: Any) -> dict[str, Any]:
 
 
 def concurrent_puts(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
-    """Await three hundred writes at once. In so large a batch, our vectors follow later."""
+    """Compare 300 concurrent puts. retain computes the vectors of such a large batch later."""
     module = import_module("retain.integrations.langgraph")
     theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
     ours = RUNNER.run(create_on_loop(lambda: module.AsyncRetainStore(me, index=INDEXED)))

@@ -396,7 +396,7 @@ def _loss(tables: Sequence[tuple[Array, Array, float]], weights: Array, penalty:
 def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
     """Fit the logistic calibration, including questions without an answer."""
     tables = []
-    wanted = []
+    labels = []
     rng = random.Random(1)
     for case in cases:
         question, candidates, corpus = case.recorded
@@ -413,13 +413,13 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
                 if name in values
             )
             tables.append(ranking.calibration_features(np.asarray(scores), values, fewer))
-            wanted.append(case.evidence[sample])
+            labels.append(case.evidence[sample])
     names = list(tables[0])
     rows = np.concatenate([np.stack([table[name] for name in names], axis=1) for table in tables])
-    return replace(learned, chance=_logistic(names, rows, np.concatenate(wanted)))
+    return replace(learned, chance=_logistic(names, rows, np.concatenate(labels)))
 
 
-def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, float]:
+def _logistic(names: Sequence[str], rows: Array, labels: Array) -> dict[str, float]:
     weights = np.zeros(len(names))
     for _ in range(50):
         probability = 1 / (1 + np.exp(-(rows @ weights)))
@@ -427,7 +427,7 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
             rows
         ) + 1e-6 * np.eye(len(names))
         step = np.linalg.solve(
-            hessian, rows.T @ (probability - wanted) / len(rows) + 1e-6 * weights
+            hessian, rows.T @ (probability - labels) / len(rows) + 1e-6 * weights
         )
         weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:

@@ -247,7 +247,7 @@ def at_size(
     engine: str, memory: Memory, words: Memory, questions: Sequence[str], size: int
 ) -> Iterator[list[str]]:
     """Measure the latency of one user at one size."""
-    mine = f"{size // USERS:,}"
+    user_rows = f"{size // USERS:,}"
     targets = {
         ("SQLite", "words"): (0.005, 0.025),
         ("SQLite", "default"): (0.015, 0.04),
@@ -263,7 +263,7 @@ def at_size(
         first = time.perf_counter() - started
         yield [
             f"{engine}, {name}: the first search",
-            mine,
+            user_rows,
             f"{size:,}",
             duration(first),
             "",
@@ -275,12 +275,12 @@ def at_size(
         target = (
             targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
         )
-        yield line(f"{engine}, {name}", mine, size, timings, target)
+        yield line(f"{engine}, {name}", user_rows, size, timings, target)
     services = memory.scope(tenant="acme").services
     embedder = services.embedder
     assert embedder is not None
     timings = [timed(partial(embedder.embed, [question])) for question in questions]
-    yield line(f"{engine}, default: the question's embedding", mine, size, timings, None)
+    yield line(f"{engine}, default: the question's embedding", user_rows, size, timings, None)
     vector = np.ones(embedder.dimensions, np.float32) / np.sqrt(embedder.dimensions)
     before = psutil.Process().memory_info().rss
     all_users = SearchFilter()
@@ -317,7 +317,7 @@ def timed(call: Callable[[], object]) -> Timing:
 
 def line(
     what: str,
-    mine: str,
+    user_rows: str,
     size: int,
     timings: Sequence[Timing],
     target: tuple[float, float | None] | None,
@@ -335,7 +335,7 @@ def line(
         )
     return [
         what,
-        mine,
+        user_rows,
         f"{size:,}",
         duration(p50),
         duration(p99),

@@ -237,7 +237,7 @@ class Trainer:
         torch = self.torch
         questions: list[list[int]] = []
         turns: list[list[int]] = []
-        places: list[int] = []
+        indexes: list[int] = []
         for sample in batch:
             text = sample.question
             names: dict[str, str] = {}
@@ -247,33 +247,33 @@ class Trainer:
                 names = {"user": name, "assistant": "Assistant"}
             questions.append(composer.question(text))
             chosen = [rng.choice(sample.evidence), *_choose_negatives(sample, rng)]
-            places += chosen
-            turns += [self._turn(place, composer, names) for place in chosen]
+            indexes += chosen
+            turns += [self._turn(index, composer, names) for index in chosen]
         scores = SCALE * self.embed(weights, questions) @ self.embed(weights, turns).T
         group = NEGATIVES + 1
         targets = torch.arange(len(batch), device=self.device) * group
-        hidden = torch.tensor(_other_evidence(batch, places, group), device=self.device)
+        hidden = torch.tensor(_other_evidence(batch, indexes, group), device=self.device)
         scores = scores.masked_fill(hidden, -1e4)
         return torch.nn.functional.cross_entropy(scores, targets)
 
-    def _turn(self, place: int, composer: Composer, names: dict[str, str]) -> list[int]:
-        turn = self.samples.turns[place]
+    def _turn(self, index: int, composer: Composer, names: dict[str, str]) -> list[int]:
+        turn = self.samples.turns[index]
         before = self.ends[turn.before] if turn.before >= 0 else []
         after = self.starts[turn.after] if turn.after >= 0 else []
         speaker = names.get(turn.speaker, turn.speaker)
-        return composer.turn(speaker, self.starts[place], before, after)
+        return composer.turn(speaker, self.starts[index], before, after)
 
     def embed(self, weights: dict[str, Any], rows: Sequence[Sequence[int]]) -> Any:
         """Return the vectors of token rows, computed in passes of rows of similar length."""
         torch = self.torch
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         parts: list[Any] = []
         precision = (
             torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else nullcontext()
         )
         with precision:
-            for places in _passes(order, rows):
-                tokens, mask = padded([rows[place] for place in places])
+            for indexes in _passes(order, rows):
+                tokens, mask = padded([rows[index] for index in indexes])
                 matrix = torch.from_numpy(tokens).to(self.device)
                 parts.append(embed(weights, matrix, torch.from_numpy(mask).to(self.device)))
         inverse = torch.empty(len(rows), dtype=torch.long)
@@ -297,11 +297,11 @@ class Trainer:
 def _passes(order: list[int], rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Yield groups of indexes, so that each pass stays within TOKENS_PER_PASS with its padding."""
     part: list[int] = []
-    for place in order:
-        if part and len(rows[place]) * (len(part) + 1) > TOKENS_PER_PASS:
+    for index in order:
+        if part and len(rows[index]) * (len(part) + 1) > TOKENS_PER_PASS:
             yield part
             part = []
-        part.append(place)
+        part.append(index)
     yield part
 
 
@@ -316,7 +316,7 @@ def _schedule(step: int, steps: int) -> float:
 def _choose_negatives(sample: Sample, rng: random.Random) -> list[int]:
     count = min(MAX_DISTRACTORS, len(sample.distractors))
     chosen = rng.sample(sample.distractors, count)
-    rest = [place for place in sample.negatives if place not in chosen]
+    rest = [index for index in sample.negatives if index not in chosen]
     rng.shuffle(rest)
     chosen += rest[: NEGATIVES - len(chosen)]
     # A short conversation may not have enough negatives; then the first one is repeated.
@@ -325,15 +325,15 @@ def _choose_negatives(sample: Sample, rng: random.Random) -> list[int]:
     return chosen
 
 
-def _other_evidence(batch: list[Sample], places: list[int], group: int) -> NDArray[np.bool_]:
+def _other_evidence(batch: list[Sample], indexes: list[int], group: int) -> NDArray[np.bool_]:
     """Mark turns that also answer a question, so that they do not count as negatives."""
-    hidden = np.zeros((len(batch), len(places)), bool)
+    hidden = np.zeros((len(batch), len(indexes)), bool)
     columns: dict[int, list[int]] = {}
-    for column, place in enumerate(places):
-        columns.setdefault(place, []).append(column)
+    for column, index in enumerate(indexes):
+        columns.setdefault(index, []).append(column)
     for row, sample in enumerate(batch):
-        for place in sample.evidence:
-            hidden[row, columns.get(place, [])] = True
+        for index in sample.evidence:
+            hidden[row, columns.get(index, [])] = True
         hidden[row, row * group] = False
     return hidden
 
@@ -355,7 +355,7 @@ def export(
     if size > SIZE_LIMIT:
         sys.exit(f"model.onnx has {size:,} bytes; the limit is {SIZE_LIMIT:,}.")
     trainer.tokenizer.save(str(out / "tokenizer.json"))
-    rows = [trainer.starts[place][:64] for place in range(0, len(trainer.starts), 5000)]
+    rows = [trainer.starts[index][:64] for index in range(0, len(trainer.starts), 5000)]
     rows = [row for row in rows if row]
     exported = OnnxEncoder(out / "model.onnx").embed(rows)
     cosines = (exported * trainer.embed_all(weights)(rows)).sum(axis=1)

@@ -134,17 +134,17 @@ class Texts:
         self._starts = torch.tensor(np.cumsum(lengths) - lengths, device=device)
         self._pieces = torch.tensor(np.concatenate(rows).astype(np.int64), device=device)
 
-    def sums(self, vectors: Any, places: Any) -> Any:
+    def sums(self, vectors: Any, indexes: Any) -> Any:
         """Return the sum of the vectors of each text."""
         torch = self._torch
-        lengths = self._lengths[places]
+        lengths = self._lengths[indexes]
         starts = torch.cumsum(lengths, 0) - lengths
         total = int(lengths.sum())
         if not total:
-            return torch.zeros(len(places), vectors.shape[1], device=vectors.device)
-        text = torch.repeat_interleave(torch.arange(len(places), device=places.device), lengths)
-        offset = torch.arange(total, device=places.device) - starts[text]
-        pieces = self._pieces[self._starts[places][text] + offset]
+            return torch.zeros(len(indexes), vectors.shape[1], device=vectors.device)
+        text = torch.repeat_interleave(torch.arange(len(indexes), device=indexes.device), lengths)
+        offset = torch.arange(total, device=indexes.device) - starts[text]
+        pieces = self._pieces[self._starts[indexes][text] + offset]
         return torch.nn.functional.embedding_bag(pieces, vectors, starts, mode="sum")
 
 
@@ -158,12 +158,12 @@ class Turns:
         before = [split(text[-BEFORE_CHARACTERS:]) for _, _, text in turns]
         self._before = Texts(before, torch, device)
 
-    def embed(self, weights: dict[str, Any], places: Any) -> Any:
+    def embed(self, weights: dict[str, Any], indexes: Any) -> Any:
         """Return a vector for each turn."""
         return (
-            self._texts.sums(weights["rows"], places)
-            + weights["speaker"] * self._speakers.sums(weights["rows"], places)
-            + weights["before"] * self._before.sums(weights["rows"], places)
+            self._texts.sums(weights["rows"], indexes)
+            + weights["speaker"] * self._speakers.sums(weights["rows"], indexes)
+            + weights["before"] * self._before.sums(weights["rows"], indexes)
         )
 
 
@@ -232,20 +232,20 @@ class Trainer:
         """Return the encoder's vectors of token rows."""
         torch = self.torch
         vectors = torch.zeros(len(rows), 384, device=self.device)
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         start = 0
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16):
             while start < len(order):
                 longest = len(rows[order[min(start + 2000, len(order) - 1)]])
-                places = order[start : start + TOKENS_PER_PASS // longest]
-                tokens, mask = padded([rows[place] for place in places])
+                indexes = order[start : start + TOKENS_PER_PASS // longest]
+                tokens, mask = padded([rows[index] for index in indexes])
                 encoded = embed(
                     self._encoder,
                     torch.from_numpy(tokens).to(self.device),
                     torch.from_numpy(mask).to(self.device),
                 )
-                vectors[torch.tensor(places, device=self.device)] = encoded.float()
-                start += len(places)
+                vectors[torch.tensor(indexes, device=self.device)] = encoded.float()
+                start += len(indexes)
         return vectors
 
     def train(self, table: Table) -> None:
@@ -294,9 +294,9 @@ class Trainer:
         chosen: list[int] = []
         for _ in range(EPOCHS):
             epoch: list[int] = []
-            for place, sample in enumerate(self.samples):
+            for index, sample in enumerate(self.samples):
                 weight = WEIGHTS[sample.source]
-                epoch += [place] * (int(weight) + (rng.random() < weight % 1))
+                epoch += [index] * (int(weight) + (rng.random() < weight % 1))
             rng.shuffle(epoch)
             chosen += epoch
         count = len(chosen) // BATCH_SIZE
@@ -306,10 +306,10 @@ class Trainer:
         """Return the distance of the similarities from the encoder's and from the evidence."""
         torch = self.torch
         functional = torch.nn.functional
-        places = [place for number in batch for place in self._choose(self.samples[number], rng)]
-        places += [rng.randrange(self.turn_count) for _ in range(RANDOM_TURNS)]
+        indexes = [index for number in batch for index in self._choose(self.samples[number], rng)]
+        indexes += [rng.randrange(self.turn_count) for _ in range(RANDOM_TURNS)]
         question_indexes = torch.tensor(batch, device=self.device)
-        turn_indexes = torch.tensor(places, device=self.device)
+        turn_indexes = torch.tensor(indexes, device=self.device)
         question_sums = self.questions.sums(weights["question rows"], question_indexes)
         questions = functional.normalize(question_sums, dim=-1)
         turns = functional.normalize(self.turns.embed(weights, turn_indexes), dim=-1)
@@ -318,7 +318,7 @@ class Trainer:
         scores = scale * questions @ turns.T
         target_scores = SCALE * self.encoded_questions[question_indexes] @ encoded_turns.T
         evidence = torch.arange(len(batch), device=self.device) * TURNS_PER_QUESTION
-        sampled = torch.tensor(rng.sample(range(len(places)), COMPARED_TURNS), device=self.device)
+        sampled = torch.tensor(rng.sample(range(len(indexes)), COMPARED_TURNS), device=self.device)
         diagonal = torch.eye(len(sampled), dtype=torch.bool, device=self.device)
         turn_scores = (scale * turns[sampled] @ turns[sampled].T).masked_fill(diagonal, -1e4)
         target_turns = SCALE * encoded_turns[sampled] @ encoded_turns[sampled].T
@@ -341,7 +341,7 @@ class Trainer:
     def _choose(self, sample: Sample, rng: random.Random) -> list[int]:
         """Return a turn that answers the question, then turns that do not."""
         distractors = rng.sample(sample.distractors, min(3, len(sample.distractors)))
-        negatives = [place for place in sample.negatives if place not in distractors]
+        negatives = [index for index in sample.negatives if index not in distractors]
         rng.shuffle(negatives)
         others = [rng.randrange(self.turn_count) for _ in range(TURNS_PER_QUESTION)]
         chosen = [rng.choice(sample.evidence), *distractors, *negatives, *others]

@@ -83,7 +83,7 @@ def measure(evaluated: list[Evaluated]) -> dict[str, float]:
     """Return recall and mean reciprocal rank by data set."""
     values: dict[str, list[float]] = {}
 
-    def note(name: str, value: float) -> None:
+    def add(name: str, value: float) -> None:
         values.setdefault(name, []).append(value)
 
     for item in evaluated:
@@ -98,33 +98,36 @@ def measure(evaluated: list[Evaluated]) -> dict[str, float]:
                 continue
             if item.data_set == "beam" and question.kind in FACTS_EXCLUDED:
                 continue
-            note(f"{item.data_set} R@10", float((rank < 10).mean()))
-            note(f"{item.data_set} MRR", 1 / (float(rank.min()) + 1))
+            add(f"{item.data_set} R@10", float((rank < 10).mean()))
+            add(f"{item.data_set} MRR", 1 / (float(rank.min()) + 1))
             if question.distractors:
-                asked = _ranks(order, question.distractors)
-                note(f"{item.data_set} answer above question", float(rank.min() < asked.min()))
+                distractor_ranks = _ranks(order, question.distractors)
+                add(
+                    f"{item.data_set} answer above question",
+                    float(rank.min() < distractor_ranks.min()),
+                )
             if item.data_set == "lme":
-                _measure_sessions(item, order, question.evidence, note)
+                _measure_sessions(item, order, question.evidence, add)
     return {name: round(float(np.mean(numbers)), 4) for name, numbers in values.items()}
 
 
 def _ranks(order: NDArray[np.int64], evidence: Sequence[int]) -> NDArray[np.int64]:
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places[list(evidence)]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks[list(evidence)]
 
 
 def _measure_sessions(
     item: Evaluated,
     order: NDArray[np.int64],
     evidence: Sequence[int],
-    note: Callable[[str, float], None],
+    add: Callable[[str, float], None],
 ) -> None:
     turns = item.conversation.turns
-    ranked = list(dict.fromkeys(turns[place].session for place in order))
-    wanted = {turns[place].session for place in evidence}
+    ranked = list(dict.fromkeys(turns[turn_index].session for turn_index in order))
+    evidence_sessions = {turns[turn_index].session for turn_index in evidence}
     for count in (5, 10):
-        note(f"lme all@{count}", float(wanted <= set(ranked[:count])))
+        add(f"lme all@{count}", float(evidence_sessions <= set(ranked[:count])))
 
 
 def write_similarities(evaluated: list[Evaluated], file: Path) -> None:

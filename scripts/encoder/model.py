@@ -85,9 +85,9 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np
     """Return token ids as a matrix, and a mask that is 0 for padding."""
     tokens = np.zeros((len(rows), max(map(len, rows))), np.int64)
     mask = np.zeros_like(tokens)
-    for place, row in enumerate(rows):
-        tokens[place, : len(row)] = row
-        mask[place, : len(row)] = 1
+    for row_number, row in enumerate(rows):
+        tokens[row_number, : len(row)] = row
+        mask[row_number, : len(row)] = 1
     return tokens, mask
 
 

@@ -86,29 +86,29 @@ class WordIndex:
     def __init__(self, texts: Sequence[str]) -> None:
         lengths = np.zeros(len(texts))
         postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             words = normalized_words(text[:INDEXED_LETTERS])
-            lengths[place] = len(words)
+            lengths[index] = len(words)
             for word, count in Counter(words).items():
-                postings[word].append((place, count))
+                postings[word].append((index, count))
         penalty = 0.9 * (0.6 + 0.4 * lengths / max(1.0, float(lengths.mean())))
         self._count = len(texts)
         self._weights: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
         for word, entries in postings.items():
-            places = np.array([place for place, _ in entries])
+            indexes = np.array([index for index, _ in entries])
             counts = np.array([count for _, count in entries], float)
             rarity = math.log(1 + (len(texts) - len(entries) + 0.5) / (len(entries) + 0.5))
-            self._weights[word] = (places, rarity * counts / (counts + penalty[places]))
+            self._weights[word] = (indexes, rarity * counts / (counts + penalty[indexes]))
 
     def best(self, question: str, count: int) -> list[int]:
         """Return the turns that match the words of a question best, best first."""
         scores = np.zeros(self._count)
         for word in set(normalized_words(question)):
             if word in self._weights:
-                places, weights = self._weights[word]
-                scores[places] += weights
+                indexes, weights = self._weights[word]
+                scores[indexes] += weights
         order = np.argsort(-scores, kind="stable")[:count]
-        return [int(place) for place in order if scores[place] > 0]
+        return [int(index) for index in order if scores[index] > 0]
 
 
 class SampleBuilder:
@@ -123,41 +123,41 @@ class SampleBuilder:
         """Add the questions of a conversation; `folds` gives the fold of each."""
         turns = conversation.turns
         rng = random.Random(f"{self._seed}/{conversation.name}")
-        index = WordIndex([turn.text for turn in turns])
-        answering = sorted({place for q in conversation.questions for place in q.evidence})
+        word_index = WordIndex([turn.text for turn in turns])
+        answering = sorted({index for q in conversation.questions for index in q.evidence})
         stored: dict[int, int] = {}
         pending: list[tuple[Sample, Question, list[int]]] = []
         for number, question in enumerate(conversation.questions):
             if not question.evidence:
                 continue
-            negatives = _negatives(question, turns, index, answering, rng)
+            negatives = _negatives(question, turns, word_index, answering, rng)
             source = "beam-probing" if question.kind == "probing" else conversation.source
             fold = folds[number] if folds else -1
             sample = Sample(question.text, source, [], [], [], conversation.named, fold)
             pending.append((sample, question, negatives))
-        wanted = {
-            place
+        needed = {
+            index
             for _, question, negatives in pending
-            for place in (*question.evidence, *question.distractors, *negatives)
+            for index in (*question.evidence, *question.distractors, *negatives)
         }
         nearby = {
-            near for place in wanted for near in (place - 1, place + 1) if 0 <= near < len(turns)
+            near for index in needed for near in (index - 1, index + 1) if 0 <= near < len(turns)
         }
-        self._store(turns, sorted(wanted | nearby), stored)
+        self._store(turns, sorted(needed | nearby), stored)
         for sample, question, negatives in pending:
-            sample.evidence = [stored[place] for place in question.evidence]
-            sample.distractors = [stored[place] for place in question.distractors]
-            sample.negatives = [stored[place] for place in negatives]
+            sample.evidence = [stored[index] for index in question.evidence]
+            sample.distractors = [stored[index] for index in question.distractors]
+            sample.negatives = [stored[index] for index in negatives]
             self.result.samples.append(sample)
 
-    def _store(self, turns: list[Turn], places: list[int], stored: dict[int, int]) -> None:
+    def _store(self, turns: list[Turn], indexes: list[int], stored: dict[int, int]) -> None:
         first = len(self.result.turns)
-        stored.update({place: first + number for number, place in enumerate(places)})
-        for place in places:
-            turn = turns[place]
+        stored.update({index: first + number for number, index in enumerate(indexes)})
+        for index in indexes:
+            turn = turns[index]
             start, end = clip(turn.text, self._tokenizer)
             around = []
-            for near in (place - 1, place + 1):
+            for near in (index - 1, index + 1):
                 same = 0 <= near < len(turns) and turns[near].session == turn.session
                 around.append(stored.get(near, -1) if same else -1)
             self.result.turns.append(StoredTurn(turn.speaker, start, end, *around))
@@ -166,25 +166,25 @@ class SampleBuilder:
 def _negatives(
     question: Question,
     turns: list[Turn],
-    index: WordIndex,
+    word_index: WordIndex,
     answering: list[int],
     rng: random.Random,
 ) -> list[int]:
     """Return turns that share words with the question or are near the answer, and random ones."""
     excluded = {*question.evidence, *question.distractors}
     chosen: dict[int, None] = {}
-    for place in index.best(question.text, NEGATIVES_BY_WORDS + len(excluded) + 2):
-        if place not in excluded and len(chosen) < NEGATIVES_BY_WORDS:
-            chosen[place] = None
-    middle = rng.choice(question.evidence)
+    for index in word_index.best(question.text, NEGATIVES_BY_WORDS + len(excluded) + 2):
+        if index not in excluded and len(chosen) < NEGATIVES_BY_WORDS:
+            chosen[index] = None
+    evidence_index = rng.choice(question.evidence)
     for step in NEGATIVES_NEARBY:
-        near = middle + step
+        near = evidence_index + step
         if 0 <= near < len(turns) and near not in excluded:
             chosen[near] = None
     # Random negatives are turns that answer another question: these are stored anyway.
-    for place in rng.sample(answering, min(NEGATIVES_AT_RANDOM, len(answering))):
-        if place not in excluded:
-            chosen[place] = None
+    for index in rng.sample(answering, min(NEGATIVES_AT_RANDOM, len(answering))):
+        if index not in excluded:
+            chosen[index] = None
     return list(chosen)
 
 
@@ -206,7 +206,7 @@ def lme_folds(conversation: Conversation) -> list[int]:
     """Assign questions to folds; questions that share a session are in the same fold."""
     group: dict[int, int] = {}
     for number, question in enumerate(conversation.questions):
-        sessions = {conversation.turns[place].session for place in question.evidence}
+        sessions = {conversation.turns[index].session for index in question.evidence}
         joined = {group[session] for session in sessions if session in group}
         for session, own in group.items():
             if own in joined:
@@ -258,12 +258,12 @@ class Composer:
         starts = self.ids(start for start, _ in clipped)
         ends = self.ids(end for _, end in clipped)
         composed: list[list[int]] = []
-        for place, turn in enumerate(turns):
+        for index, turn in enumerate(turns):
             before: list[int] = []
             after: list[int] = []
-            if place and turns[place - 1].session == turn.session:
-                before = ends[place - 1]
-            if place + 1 < len(turns) and turns[place + 1].session == turn.session:
-                after = starts[place + 1]
-            composed.append(self.turn(turn.speaker, starts[place], before, after))
+            if index and turns[index - 1].session == turn.session:
+                before = ends[index - 1]
+            if index + 1 < len(turns) and turns[index + 1].session == turn.session:
+                after = starts[index + 1]
+            composed.append(self.turn(turn.speaker, starts[index], before, after))
         return composed

@@ -212,12 +212,12 @@ def _beam_chat(chat: Path, name: str) -> Conversation | None:
     plan = chat / "plan_new.txt"
     if not plan.is_file():
         return None
-    places: dict[int, int] = {}  # message id to turn
+    turn_indexes: dict[int, int] = {}  # by message id
     if (chat / "chat.json").is_file():
         batches = _read_json(chat / "chat.json")
         for batch in batches:
             for message in (message for exchange in batch["turns"] for message in exchange):
-                places[message["id"]] = len(conversation.turns)
+                turn_indexes[message["id"]] = len(conversation.turns)
                 text = PLAN_MARK.sub("", message["content"])
                 turn = Turn(message["role"], text, int(batch["batch_number"]))
                 conversation.turns.append(turn)
@@ -227,21 +227,21 @@ def _beam_chat(chat: Path, name: str) -> Conversation | None:
                 text = PLAN_MARK.sub("", message["content"])
                 conversation.turns.append(Turn("user", text, int(batch["batch"])))
     probing = chat / "probing_questions" / "probing_questions.json"
-    if places and probing.is_file():
-        conversation.questions += _probing_questions(_read_json(probing), places)
+    if turn_indexes and probing.is_file():
+        conversation.questions += _probing_questions(_read_json(probing), turn_indexes)
     conversation.questions += _bullet_questions(
         plan.read_text(encoding="utf-8"), conversation.turns, name
     )
     return conversation
 
 
-def _probing_questions(table: dict[str, Any], places: dict[int, int]) -> Iterator[Question]:
+def _probing_questions(table: dict[str, Any], turn_indexes: dict[int, int]) -> Iterator[Question]:
     for kind, questions in table.items():
         if kind in {"abstention", "summarization"}:
             continue
         for question in questions:
             ids = sorted(set(_numbers(question.get("source_chat_ids", []))))
-            evidence = tuple(places[number] for number in ids if number in places)
+            evidence = tuple(turn_indexes[number] for number in ids if number in turn_indexes)
             if evidence and len(evidence) == len(ids) <= MAX_EVIDENCE:
                 yield Question(question["question"], evidence, kind="probing")
 
@@ -265,9 +265,9 @@ def _bullet_questions(plan: str, turns: list[Turn], name: str) -> list[Question]
     ]
     frequency = Counter(word for own in words for word in own)
     by_batch: defaultdict[int, list[int]] = defaultdict(list)
-    for place, turn in enumerate(turns):
+    for turn_index, turn in enumerate(turns):
         if turn.speaker == "user":
-            by_batch[turn.session].append(place)
+            by_batch[turn.session].append(turn_index)
 
     def weight(word: str) -> float:
         return math.log(1 + len(turns) / (1 + frequency[word]))
@@ -284,15 +284,15 @@ def _bullet_questions(plan: str, turns: list[Turn], name: str) -> list[Question]
         terms = set(normalized_words(bullet)) - STOP_WORDS
         total = sum(weight(term) for term in terms)
         scores = [
-            (sum(weight(term) for term in terms & words[place]) / total, -place)
-            for place in by_batch[batch]
+            (sum(weight(term) for term in terms & words[turn_index]) / total, -turn_index)
+            for turn_index in by_batch[batch]
             if total
         ]
         if not scores or len(terms) < 4:
             continue
-        best, place = max(scores)
+        best, turn_index = max(scores)
         if best >= MIN_BULLET_OVERLAP:
-            questions.append(Question(_vague_question(label, bullet, rng), (-place,)))
+            questions.append(Question(_vague_question(label, bullet, rng), (-turn_index,)))
     return questions[:MAX_BULLETS_PER_CHAT]
 
 
@@ -305,8 +305,8 @@ def _vague_question(label: str, bullet: str, rng: random.Random) -> str:
         chosen = words[start : start + rng.randint(4, 8)]
     else:
         count = min(len(content), rng.randint(2, 5))
-        places = sorted(rng.sample(range(len(content)), count))
-        chosen = [content[place] for place in places]
+        word_indexes = sorted(rng.sample(range(len(content)), count))
+        chosen = [content[index] for index in word_indexes]
     topic = label.strip(" :").split(":")[-1].strip().lower()
     template = rng.choice(BULLET_QUESTIONS)
     return template.format(words=" ".join(chosen), label=topic)
@@ -328,8 +328,8 @@ def read_canard(folder: Path) -> Iterator[Conversation]:
             history = rows[-1]["History"]
             first, second = rng.sample(person_names(), 2)
             start = len(conversation.turns)
-            for place, text in enumerate(history[2:]):
-                speaker = first if place % 2 == 0 else second
+            for turn_index, text in enumerate(history[2:]):
+                speaker = first if turn_index % 2 == 0 else second
                 conversation.turns.append(Turn(speaker, text, session))
             for row in rows:
                 asked = 2 * (row["Question_no"] - 1)
@@ -358,10 +358,10 @@ def read_molweni(folder: Path) -> Iterator[Conversation]:
                 if question["is_impossible"] or not question["answers"]:
                     continue
                 begin = question["answers"][0]["answer_start"]
-                place = next((i for i, end in enumerate(ends) if begin < end), None)
-                if place is not None:
+                turn_index = next((i for i, end in enumerate(ends) if begin < end), None)
+                if turn_index is not None:
                     text = question["question"].replace(" ?", "?")
-                    conversation.questions.append(Question(text, (start + place,)))
+                    conversation.questions.append(Question(text, (start + turn_index,)))
         yield conversation
 
 
@@ -374,17 +374,22 @@ def read_qmsum(folder: Path) -> Iterator[Conversation]:
             text = re.sub(r"\{\w+\}", "", turn["content"]).replace(" ,", ",").replace(" .", ".")
             conversation.turns.append(Turn(turn["speaker"], " ".join(text.split())))
         for query in meeting["specific_query_list"]:
-            places = [
-                place
+            turn_indexes = [
+                turn_index
                 for begin, end in query["relevant_text_span"]
-                for place in range(int(begin), min(int(end) + 1, len(conversation.turns)))
+                for turn_index in range(int(begin), min(int(end) + 1, len(conversation.turns)))
             ]
             answer = set(normalized_words(query["answer"])) - STOP_WORDS
             overlap = [
-                (len(answer & set(normalized_words(conversation.turns[place].text))), -place)
-                for place in places
+                (
+                    len(answer & set(normalized_words(conversation.turns[turn_index].text))),
+                    -turn_index,
+                )
+                for turn_index in turn_indexes
             ]
-            evidence = [-place for score, place in sorted(overlap, reverse=True)[:3] if score > 1]
+            evidence = [
+                -turn_index for score, turn_index in sorted(overlap, reverse=True)[:3] if score > 1
+            ]
             if evidence:
                 conversation.questions.append(Question(query["query"], tuple(sorted(evidence))))
         if conversation.questions:
@@ -429,10 +434,10 @@ def _read_paragraph(
         ends.append(match.end())
     for question in paragraph["qas"]:
         begin = question["answers"][0]["answer_start"]
-        place = next((i for i, end in enumerate(ends) if begin < end), None)
-        if place is None:
+        turn_index = next((i for i, end in enumerate(ends) if begin < end), None)
+        if turn_index is None:
             continue
-        evidence = (start + place,)
+        evidence = (start + turn_index,)
         texts = asked[question["id"]]
         conversation.questions.append(Question(texts[language], evidence))
         other = texts.get("de" if language == "en" else "en")
@@ -447,13 +452,13 @@ def read_lme(file: Path) -> Conversation:
     """Read LongMemEval: one pool of sessions, numbered in order."""
     content = _read_gzip(file)
     conversation = Conversation("lme", "lme", named=False)
-    places: dict[str, int] = {}
+    turn_indexes: dict[str, int] = {}
     for number, session in enumerate(content["sessions"]):
         for index, turn in enumerate(session["turns"]):
-            places[f"{session['id']}#{index}"] = len(conversation.turns)
+            turn_indexes[f"{session['id']}#{index}"] = len(conversation.turns)
             conversation.turns.append(Turn(turn["role"], turn["content"], number))
     for question in content["questions"]:
-        evidence = tuple(places[turn] for turn in question["gold_turns"] or [])
+        evidence = tuple(turn_indexes[turn] for turn in question["gold_turns"] or [])
         conversation.questions.append(Question(question["question"], evidence))
     return conversation
 
@@ -463,12 +468,12 @@ def read_beam_development(file: Path) -> list[Conversation]:
     conversations: list[Conversation] = []
     for chat in _read_gzip(file):
         conversation = Conversation(f"beam/{chat['name']}", "beam-dev", named=False)
-        places: dict[int, int] = {}
+        turn_indexes: dict[int, int] = {}
         for message in chat["messages"]:
-            places[message["id"]] = len(conversation.turns)
+            turn_indexes[message["id"]] = len(conversation.turns)
             conversation.turns.append(Turn(message["role"], message["text"]))
         for question in chat["questions"]:
-            evidence = tuple(places[number] for number in question["evidence"])
+            evidence = tuple(turn_indexes[number] for number in question["evidence"])
             asked = Question(question["question"], evidence, kind=question["type"])
             conversation.questions.append(asked)
         conversations.append(conversation)
@@ -480,14 +485,16 @@ def read_locomo(file: Path) -> list[Conversation]:
     conversations: list[Conversation] = []
     for sample in _read_gzip(file):
         conversation = Conversation(sample["sample_id"], "locomo")
-        places: dict[str, int] = {}
+        turn_indexes: dict[str, int] = {}
         for turn in sample["turns"]:
             caption = turn.get("caption")
             text = f"{turn['text']} [{caption}]" if caption else turn["text"]
-            places[turn["id"]] = len(conversation.turns)
+            turn_indexes[turn["id"]] = len(conversation.turns)
             conversation.turns.append(Turn(turn["speaker"], text, turn["session"]))
         for question in sample["questions"]:
-            evidence = tuple(places[turn] for turn in question["evidence"] if turn in places)
+            evidence = tuple(
+                turn_indexes[turn] for turn in question["evidence"] if turn in turn_indexes
+            )
             asked = Question(question["question"], evidence, kind=str(question["category"]))
             conversation.questions.append(asked)
         conversations.append(conversation)
