@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import selectors
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS
 from retain.base import limits
 from retain.base.settings import Settings
+from retain.server.connection import MAX_JOINED_BYTES, JoiningTransport
 from retain.server.middleware import MAX_WAITING_BODIES_PER_ADDRESS
 from tests.server.running import exchange, running
 
@@ -151,3 +153,45 @@ def test_many_unfinished_bodies_do_not_keep_others_out() -> None:
             request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             request += f"Authorization: Bearer {key}\r\n\r\n"
             assert exchange(address, request.encode()).startswith(b"HTTP/1.1 200"), path
+
+
+class RecordedTransport(asyncio.Transport):
+    """A transport that keeps each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def writelines(self, list_of_data: Iterable[bytes]) -> None:  # type: ignore[override]
+        assert not self.closed
+        self.writes.append(b"".join(list_of_data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def test_head_and_body_are_written_together() -> None:
+    async def respond() -> RecordedTransport:
+        recorded = RecordedTransport()
+        transport = JoiningTransport(recorded, asyncio.get_running_loop())
+        transport.write(b"head")
+        transport.write(b"body")
+        assert not recorded.writes
+        await asyncio.sleep(0)
+        assert recorded.writes == [b"headbody"]
+        await asyncio.sleep(0)
+        transport.write(b"event")  # of a stream, whose head was sent before
+        await asyncio.sleep(0)
+        transport.write(b"x" * (MAX_JOINED_BYTES + 1))  # much is not held back
+        assert len(recorded.writes) == 3
+        transport.write(b"last")
+        transport.close()
+        assert transport.is_closing()
+        await asyncio.sleep(0)
+        return recorded
+
+    assert asyncio.run(respond()).writes[3:] == [b"last"]

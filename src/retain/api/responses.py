@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -41,13 +42,23 @@ def _with_raw_content(result: Any) -> Any:
     Long lists of messages are the most frequent response; parsing and rendering their content
     again would take most of the time.
     """
+    if type(result) is MessageRows:
+        return _messages(result.session, result.rows)
     if type(result) is Message:
-        return _message(result)
+        return _messages(result.session, [_row(result)])[0]
     if type(result) is list and result and type(result[0]) is Message:
-        return [_message(message) for message in result]
+        return _messages(result[0].session, map(_row, result))
     if type(result) is Page and result.items and type(result.items[0]) is Message:
-        return {"data": [_message(message) for message in result.items], "next": result.next}
+        messages = _messages(result.items[0].session, map(_row, result.items))
+        return {"data": messages, "next": result.next}
     return as_json(result)
+
+
+class MessageRows(NamedTuple):
+    """Rows of messages of one session, with the columns of `message.COLUMNS`."""
+
+    session: str
+    rows: Sequence[Sequence[Any]]
 
 
 class _MessageJson(msgspec.Struct):
@@ -65,20 +76,38 @@ class _MessageJson(msgspec.Struct):
     content: msgspec.Raw
 
 
-def _message(message: Message) -> _MessageJson:
-    values = vars(message)  # reading the attributes of this class takes twice as long
-    return _MessageJson(
-        values["session"],
-        values["seq"],
-        values["role"],
-        values["author"],
-        values["tokens"],
-        values["tokens_in"],
-        values["tokens_out"],
-        values["cost"],
-        clock.to_datetime(values["created_micros"]),
-        msgspec.Raw(values["raw"]),
-    )
+_row = attrgetter(
+    "seq",
+    "role",
+    "raw",
+    "author",
+    "tokens",
+    "tokens_in",
+    "tokens_out",
+    "cost",
+    "created_micros",
+)
+
+
+def _messages(session: str, rows: Iterable[Sequence[Any]]) -> list[_MessageJson]:
+    """Return rows with the columns of `message.COLUMNS` for the encoder."""
+    to_datetime = clock.to_datetime
+    raw_json = msgspec.Raw
+    return [
+        _MessageJson(
+            session,
+            seq,
+            role,
+            author,
+            tokens,
+            tokens_in,
+            tokens_out,
+            cost,
+            to_datetime(created_at),
+            raw_json(raw),
+        )
+        for seq, role, raw, author, tokens, tokens_in, tokens_out, cost, created_at in rows
+    ]
 
 
 class Written(Response):

@@ -16,6 +16,7 @@ from retain.server import (
     docs_page,
     health,
     key_routes,
+    message_routes,
     metrics,
     middleware,
     model_routes,
@@ -52,6 +53,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     problem.install(app)
     routes.add(app, authenticator)
     turn_routes.add(app, authenticator)
+    message_routes.add(app)
     uploads.add(app)
     note_routes.add(app, authenticator)
     docs_page.add(app, authenticator)

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from starlette.applications import Starlette
 
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
+from retain.api.responses import MessageRows
 from retain.base.errors import RetainError
 from retain.kinds.interactions import Usage
 from retain.kinds.kind import Observer, Owner, Page, Services
@@ -151,7 +152,7 @@ def _span(operation: str, owner: Owner) -> AbstractContextManager[Any]:
 
 def _describe(result: Any) -> dict[str, str | int]:
     """Return what a span says about a result: an id, or a count."""
-    items = getattr(result, "hits", result)
+    items = result.rows if isinstance(result, MessageRows) else getattr(result, "hits", result)
     if isinstance(items, list | Page):
         return {traces.COUNT: len(items)}
     id = getattr(result, "id", None) or getattr(result, "key", None)

@@ -213,26 +213,16 @@ class Messages(Kind):
 
         Limits combine, and the narrowest counts; without any, returns the whole session.
         """
-        canonical.key(session, "session")
-        for name, number in (("last", last), ("tokens", tokens), ("before", before)):
-            if number is not None:
-                canonical.check_integer(number, name)
-        if minutes is not None:
-            canonical.amount(minutes, "minutes")
-        chatter = 0 if turns_only else 1
-        upto = _MAX_SEQ if before is None else before - 1
-
-        def work(tx: Transaction) -> list[Message]:
-            if last is not None and minutes is None and tokens is None:
-                return self._last(tx, session, last, upto, chatter)
-            first = own_session(tx, self._owner, session)
-            if minutes is None and tokens is None:
-                return _between(tx, session, first, upto, chatter)
-            since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
-            rows = list(islice(_newest(tx, session, upto, chatter, since, tokens), last))
-            return records(session, reversed(rows))
-
-        return self._read(work)
+        rows = window_rows(
+            self,
+            session,
+            last=last,
+            minutes=minutes,
+            tokens=tokens,
+            before=before,
+            turns_only=turns_only,
+        )
+        return records(session, rows)
 
     def get(self, session: str, seq: int) -> Message:
         """Return one message by its number."""
@@ -299,22 +289,6 @@ class Messages(Kind):
         tx.run(_DELETE_MENTIONS, session=session, seq=seq)
         self._services.index.remove_seq(tx, self.name, session, seq)
         return tx.run(_BLANK_MESSAGE, session=session, seq=seq, content=_REMOVED_CONTENT)
-
-    def _last(
-        self, tx: Transaction, session: str, last: int, upto: int, chatter: int
-    ) -> list[Message]:
-        rows = tx.all(
-            _NEWEST_OWN_MESSAGES,
-            session=session,
-            user=self._owner.user,
-            upto=upto,
-            chatter=chatter,
-            size=last,
-        )
-        if not rows:
-            own_session(tx, self._owner, session)
-        rows.reverse()
-        return records(session, rows)
 
     def _add(
         self,
@@ -497,13 +471,65 @@ class Messages(Kind):
         return make_page(self._read(work), size, lambda message: [message.seq])
 
 
+def window_rows(
+    messages: Messages,
+    session: str,
+    *,
+    last: int | None = None,
+    minutes: float | None = None,
+    tokens: int | None = None,
+    before: int | None = None,
+    turns_only: bool = False,
+) -> list[Row]:
+    """Return the rows of `Messages.window`, with the columns COLUMNS.
+
+    The server renders them as they are: making records takes as long as reading the rows.
+    """
+    canonical.key(session, "session")
+    for name, number in (("last", last), ("tokens", tokens), ("before", before)):
+        if number is not None:
+            canonical.check_integer(number, name)
+    if minutes is not None:
+        canonical.amount(minutes, "minutes")
+    owner = messages._owner
+    chatter = 0 if turns_only else 1
+    upto = _MAX_SEQ if before is None else before - 1
+
+    def work(tx: Transaction) -> list[Row]:
+        if last is not None and minutes is None and tokens is None:
+            rows = tx.all(
+                _NEWEST_OWN_MESSAGES,
+                session=session,
+                user=owner.user,
+                upto=upto,
+                chatter=chatter,
+                size=last,
+            )
+            if not rows:
+                own_session(tx, owner, session)
+            return rows[::-1]
+        first = own_session(tx, owner, session)
+        if minutes is None and tokens is None:
+            return _rows_between(tx, session, first, upto, chatter)
+        since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
+        rows = list(islice(_newest(tx, session, upto, chatter, since, tokens), last))
+        return rows[::-1]
+
+    return messages._read(work)
+
+
 def _between(
     tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _MAX_SEQ
 ) -> list[Message]:
-    rows = tx.all(
+    return records(session, _rows_between(tx, session, first, last, chatter, size))
+
+
+def _rows_between(
+    tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _MAX_SEQ
+) -> list[Row]:
+    return tx.all(
         _MESSAGES_BETWEEN, session=session, first=first, last=last, chatter=chatter, size=size
     )
-    return records(session, rows)
 
 
 def _newest(

@@ -1,0 +1,27 @@
+"""The window of a session: its rows are rendered without making a record of each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+
+from retain.api.responses import MessageRows, response
+from retain.kinds.messages.messages import window_rows
+from retain.memory import Scope
+from retain.server.handler import Call, Handler
+
+
+def add(app: Starlette) -> None:
+    """Let the endpoint of the window render rows."""
+    handler: Handler = app.state.handlers["messages_window"]
+    handler.respond = partial(_window, handler)
+
+
+async def _window(handler: Handler, call: Call) -> Response:
+    def read(scope: Scope) -> MessageRows:
+        rows = window_rows(scope.messages, **call.arguments)
+        return MessageRows(call.arguments["session"], rows)
+
+    return response(await handler.in_thread(handler.call_verb, call, read))
