@@ -81,7 +81,7 @@ def value(number: int) -> dict[str, Any]:
 
 
 def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
-    """Compare with SqliteStore in WAL mode, its fastest, also with many concurrent writes."""
+    """Compare with SqliteStore in WAL mode, its fastest mode; also with many concurrent writes."""
     folder = plan.new_folder()
     module = import_module("langgraph.store.sqlite")
     me = plan.open(f"sqlite:///{folder}/retain.db", settings=STATIC)
@@ -112,7 +112,7 @@ def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def vector_index(me: Scope) -> dict[str, Any]:
-    """Return the index of LangGraph's store that has the vectors of ours."""
+    """Return index settings for LangGraph's store, with the embedder and fields of ours."""
     embedder = me.services.embedder
     assert embedder is not None
     return {
@@ -131,10 +131,9 @@ def against_store(
     durable: str,
     size: int,
 ) -> None:
-    """Measure put, get, a filter and a search, with few items and with many.
+    """Measure put, get, filters and search in a store of a given size.
 
-    `theirs` are a store without an index, and one with an index on the field that ours indexes, or
-    None.
+    theirs: a store without an index, and one that indexes the same field as ours, or None
     """
     plain, indexed = theirs
     module = import_module("langgraph.store.base")
@@ -145,7 +144,7 @@ def against_store(
         for start in range(0, size if store else 0, 100):
             numbered_items = range(start, min(start + 100, size))
             store.batch([module.PutOp(at, f"{n}", value(n)) for n in numbered_items])
-    plan.memory_of(me).run_jobs()  # our vectors; theirs are computed by `put`
+    plan.memory_of(me).run_jobs()  # compute our vectors; the other store does it in `put`
     condition = {"kind": "fact"}
     engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
     label = f"RetainStore, {engine}, {size:,} items"

@@ -1,8 +1,8 @@
 """Growth: the time of each verb and job while one tenant grows.
 
-The tenant has messages in sessions of ten, and for every ten messages a journal entry, a state key
-with an expiry, a model call and a stored response; for every hundred messages a reference. Every
-message has a vector. One user of ten is measured.
+The tenant has ten users and sessions of ten messages. For every ten messages there is a journal
+entry, a state key with an expiry, a model call and a stored response; for every hundred messages, a
+reference. Every message has a vector. The verbs are those of one user.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ MAX_SIZE = 1_000_000
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield a table per engine; RETAIN_GROWTH is the largest size, up to a million."""
+    """Yield a table per engine. The variable RETAIN_GROWTH sets the largest size, up to a million."""
     largest = int(os.environ.get("RETAIN_GROWTH", plan.amount(SIZES[-1], SIZES[1])))
     sizes = [size for size in (*SIZES, MAX_SIZE) if size <= largest]
-    yield grown(plan, "SQLite", f"sqlite:///{plan.new_folder()}/growth.db", sizes)
-    yield grown(plan, "PostgreSQL", plan.postgres("growth"), sizes)
+    yield measure_growth(plan, "SQLite", f"sqlite:///{plan.new_folder()}/growth.db", sizes)
+    yield measure_growth(plan, "PostgreSQL", plan.postgres("growth"), sizes)
 
 
-def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
+def measure_growth(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
     """Measure every verb at each size of a growing database."""
-    from bench.search import Texts  # needs the encoder, which the tests of `fill` do without
+    from bench.search import Texts  # needs the encoder, which the tests of `fill` do not have
 
     columns: list[dict[str, float]] = []
     texts = Texts()
@@ -71,15 +71,15 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
     ]
     return Table(
         f"Growth, {engine}",
-        "Median CPU time of this process and, on PostgreSQL, median time; the last column is the "
-        "largest size ÷ the smallest. Jobs run with nothing due, in a new runner.",
+        "Median CPU time of this process; on PostgreSQL, median elapsed time. The ratio compares the "
+        "largest size with the smallest. Jobs have nothing to do and run in a new runner.",
         ("what", *(f"{size:,}" for size in sizes), "ratio"),
         rows,
     )
 
 
 def measure(url: str, questions: Sequence[str]) -> dict[str, float]:
-    """Return the seconds of each verb."""
+    """Return the seconds that each verb and job takes."""
     clock_now = time.process_time if url.startswith("sqlite") else time.perf_counter
     timed = partial(median_seconds, clock_now)
     settings = Settings(
@@ -128,7 +128,7 @@ def verbs(memory: Memory, me: Scope, questions: Iterator[str]) -> dict[str, Call
 
 
 def append_and_work(memory: Memory, me: Scope) -> Callable[[], object]:
-    """Return a call that does what a server does for one append per second."""
+    """Return a call that appends a message and runs the jobs, as a server does."""
     runner = JobRunner(memory.services)
     session = session_id(0)
 
@@ -140,7 +140,7 @@ def append_and_work(memory: Memory, me: Scope) -> Callable[[], object]:
 
 
 def median_seconds(now: Callable[[], float], call: Callable[[], object]) -> float:
-    """Return the median time of a call, after a first one."""
+    """Return the median time of a call, without the first one."""
     call()
     timings: list[float] = []
     until = time.monotonic() + MAX_SECONDS
@@ -153,7 +153,7 @@ def median_seconds(now: Callable[[], float], call: Callable[[], object]) -> floa
 
 @dataclass(frozen=True)
 class Filler:
-    """Statements for the rows that come with a batch of messages."""
+    """A statement that adds one row for every `every` messages."""
 
     every: int
     sql: str
@@ -275,7 +275,7 @@ def with_parameters(sql: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def put_vectors(services: Services, count: int, tx: Transaction) -> None:
-    """Store random vectors of the newest rows."""
+    """Store random vectors for the newest rows."""
     embedder = services.embedder
     assert embedder is not None
     numbers = tx.all(
