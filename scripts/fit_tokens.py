@@ -181,7 +181,7 @@ class Fit:
             self.best = (self.value, self.groups.copy(), self.tokens_per_run)
 
     def shake(self) -> None:
-        """Change the best result at random, to search on from there."""
+        """Change the best result at random, and continue the search from there."""
         self.groups = self.best[1].copy()
         for _ in range(int(self.rng.integers(3, 12))):
             self.groups[self.rng.integers(len(self.kinds) - 1)] ^= 1 << int(
