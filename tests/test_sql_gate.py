@@ -26,7 +26,16 @@ BUILDERS = {
 }
 """Where statements are put together at run time: whole tables' from checked names, migrations from our own files, and
 another program's tables and columns by their quoted names, in a file that is opened for reading only."""
-TABLES = {"select", "delete", "delete_of_agent", "insert", "find", "count"}
+TABLES = {
+    "select",
+    "delete",
+    "delete_of_agent",
+    "insert",
+    "find",
+    "count",
+    "count_sampled",
+    "outermost",
+}
 LOOKS_LIKE_SQL = re.compile(
     r"\s*(select|with \w+ as|insert into|update \w+ set|delete from|"
     r"(create|alter|drop) (table|index|unique|view|function|trigger|policy|role|schema|virtual|extension|database)|grant|revoke|pragma|"

@@ -740,7 +740,7 @@ class AsyncMemory:
         """Return the names of the models that the configured model service offers."""
     async def tenants(self) -> list[str]:
         """Return the tenants that have written something."""
-    async def counts(self) -> dict[str, int]:
+    async def counts(self, *, exact: bool = False) -> dict[str, int]:
         """Return the number of rows of each table, over all tenants."""
     async def verify(self, *, start: int = 1, progress: Progress | None = None) -> list[Finding]:
         """Check order, references, indexes and tenant isolation. Reads the whole database."""

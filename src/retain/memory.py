@@ -325,11 +325,15 @@ class Memory:
         """Return the tenants that have written something."""
         return self.database.tenants()
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of rows of each table, over all tenants."""
+    def counts(self, *, exact: bool = False) -> dict[str, int]:
+        """Return the number of rows of each table, over all tenants.
+
+        Where a tenant has more than 2,000 rows in a table, the number is an estimate from a
+        sample, unless `exact`: an exact count reads all rows.
+        """
         from retain.storage.verify import count
 
-        return count(self.database, TABLES)
+        return count(self.database, TABLES, exact=exact)
 
     def verify(self, *, start: int = 1, progress: Progress | None = None) -> list[Finding]:
         """Check order, references, indexes and tenant isolation. Reads the whole database.

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
+from retain import Memory, NewMessage
 from retain.base.errors import Corrupt, Invalid
-from retain.storage import migrate
+from retain.memory import TABLES
+from retain.storage import migrate, verify
 from tests.conftest import SERVERS, SETTINGS
 from tests.storage.behind import fill, raw
 
@@ -50,6 +51,24 @@ def test_an_interrupted_run_can_be_continued(memory: Memory) -> None:
     assert memory.verify(start=1) == whole
     with pytest.raises(Invalid):
         memory.verify(start=0)
+
+
+def test_counts_of_large_tables_are_estimated(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting reads at most some thousand rows of each table, however many there are."""
+    for tenant in ("acme", "other"):
+        me = memory.scope(tenant=tenant, user="ada", agent="scout")
+        me.sessions.add("s")
+        me.messages.extend("s", [NewMessage("user", "Hello.")] * 300)
+    monkeypatch.setattr(verify, "MAX_COUNTED", 200)
+    exact = memory.counts(exact=True)
+    assert exact["messages"] == 600
+    estimated = memory.counts()
+    assert 400 <= estimated.pop("messages") <= 1000
+    assert estimated == {name: size for name, size in exact.items() if name != "messages"}
+    for table in TABLES:
+        assert memory.database.estimate_rows("nobody", table) == 0
 
 
 GAPS = "messages are numbered without a gap"

@@ -23,7 +23,10 @@ FIRST_SECONDS = 2.0
 _PAUSE_FACTOR = 50  # the next count starts no earlier than 50 times the last one's duration
 _EXTRA_TABLES = (Table("audit", order="number"), *idempotency.TABLES)  # besides those of the kinds
 FIGURES = {
-    "retain_rows": ("Number of rows of each table, over all tenants.", ("table",)),
+    "retain_rows": (
+        "Number of rows of each table, over all tenants; large ones are estimated.",
+        ("table",),
+    ),
     "retain_tenants": ("Number of tenants with stored data.", ()),
     "retain_embedding_pending": ("Number of texts without a vector.", ()),
     "retain_embedding_lag_seconds": ("Age in seconds of the oldest text without a vector.", ()),

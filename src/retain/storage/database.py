@@ -86,6 +86,23 @@ class Transaction(Protocol):
 Work = Callable[[Transaction], T]
 
 
+class SampledTable(Protocol):
+    """A table of which an engine can read a sample; see `retain.storage.tables.Table`."""
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        ...
+
+    def count_sampled(self, sampling: str) -> str:
+        """Return the statement that counts the tenant's rows in a sample."""
+        ...
+
+    def outermost(self, value: str) -> str:
+        """Return the statement for a value of an engine, of all tenants."""
+        ...
+
+
 class Database(Protocol):
     """One database, shared by all threads of the process."""
 
@@ -146,6 +163,10 @@ class Database(Protocol):
 
     def engine(self) -> str:
         """Return the engine's name, version and configuration in one line, for people."""
+        ...
+
+    def estimate_rows(self, tenant: str, table: SampledTable) -> int:
+        """Return about how many rows a tenant has in a large table, from a sample."""
         ...
 
     def figures(self) -> dict[str, float]:

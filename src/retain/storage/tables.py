@@ -44,9 +44,18 @@ class Table:
         return f"select * from {self.name} where {' and '.join(['tenant = :tenant', *conditions])} order by {self.order}"
 
     def count(self) -> str:
-        """Return the statement that counts the readable rows."""
+        """Return the statement that counts the readable rows, up to a limit."""
         live = f" and {self.live}" if self.live else ""
-        return f"select count(*) from {self.name} where tenant = :tenant{live}"
+        rows = f"select 1 from {self.name} where tenant = :tenant{live} limit :limit"
+        return f"select count(*) from ({rows}) as counted"
+
+    def count_sampled(self, sampling: str) -> str:
+        """Return the statement that counts the tenant's rows in a sample of an engine."""
+        return f"select count(*) from {self.name} {sampling} where tenant = :tenant"
+
+    def outermost(self, value: str) -> str:
+        """Return the statement for a value of an engine, such as the highest one, of all tenants."""
+        return f"select {value}, :tenant from {self.name}"
 
     def delete(self) -> str:
         """Return the statement that deletes the rows of one user."""

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 from retain.base.errors import Invalid
 from retain.storage.blobs import Blobs, Stored
 from retain.storage.database import Database, Finding, Step, Transaction, UnscopedSql, Work
+from retain.storage.tables import Table
 
 T = TypeVar("T")
 
@@ -66,6 +67,9 @@ class TransactionDatabase:
 
     def engine(self) -> str:
         return self._database.engine()
+
+    def estimate_rows(self, tenant: str, table: Table) -> NoReturn:
+        raise _not_in_a_transaction("estimate sizes")
 
     def figures(self) -> dict[str, float]:
         return self._database.figures()

@@ -10,21 +10,33 @@ from retain.storage.database import Database, Finding, Transaction
 from retain.storage.tables import Check, Table
 
 MAX_SHOWN = 20
+MAX_COUNTED = 2_000
 Progress = Callable[[int, int], None]
 """Called with the number of the check that has ended, and the number of checks."""
 
 
 def count(
-    database: Database, tables: Sequence[Table], tenants: Sequence[str] | None = None
+    database: Database,
+    tables: Sequence[Table],
+    tenants: Sequence[str] | None = None,
+    *,
+    exact: bool = False,
 ) -> dict[str, int]:
-    """Count the rows of each table, over some tenants or all."""
+    """Count the rows of each table, over some tenants or all.
+
+    Unless `exact`, more than `MAX_COUNTED` rows of a tenant are estimated from a sample.
+    """
+    limit = 2**62 if exact else MAX_COUNTED
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants() if tenants is None else tenants:
         rows = database.read(
-            tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], long=True
+            tenant,
+            lambda tx: [tx.one(table.count(), limit=limit) or (0,) for table in tables],
+            long=True,
         )
-        for table, row in zip(tables, rows, strict=True):
-            counts[table.name] += row[0]
+        for table, (size,) in zip(tables, rows, strict=True):
+            estimate = database.estimate_rows(tenant, table) if size == limit else 0
+            counts[table.name] += max(size, estimate)
     return counts
 
 

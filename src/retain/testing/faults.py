@@ -24,6 +24,7 @@ from retain.base.errors import InDoubt, RetainError, Unreachable
 from retain.memory import Memory
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Finding, Step, Transaction, Work
+from retain.storage.tables import Table
 from retain.storage.writer import Writer
 
 T = TypeVar("T")
@@ -185,6 +186,10 @@ class FaultyDatabase:
     def engine(self) -> str:
         """Describe the real database."""
         return self._database.engine()
+
+    def estimate_rows(self, tenant: str, table: Table) -> int:
+        """Return the estimate of the real database."""
+        return self._database.estimate_rows(tenant, table)
 
     def figures(self) -> dict[str, float]:
         """Return the measurements of the real database."""

@@ -27,7 +27,16 @@ from psycopg.sql import SQL, Composable, Identifier
 from retain.base.clock import Clock
 from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
 from retain.base.settings import Settings
-from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
+from retain.storage.database import (
+    EVERY_TENANT,
+    Finding,
+    Row,
+    Step,
+    T,
+    Transaction,
+    Work,
+    require_tenant,
+)
 from retain.storage.files import check_target, make_private, sync_folder
 from retain.storage.postgres import roles, vector_index
 from retain.storage.postgres.connections import (
@@ -38,6 +47,7 @@ from retain.storage.postgres.connections import (
     translate_error,
 )
 from retain.storage.postgres.pipeline import Pipeline, SentStatement
+from retain.storage.tables import Table
 from retain.storage.transaction_database import forbid_in_transaction
 
 COLUMN_TYPES = {
@@ -73,6 +83,8 @@ server should have stopped the statement by then, so it hangs or is unreachable.
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MAX_CACHED_BEGINS = 1000
+SAMPLED_PAGES = 200
+"""Pages that an estimate of a table's size looks at."""
 _NOW = "(extract(epoch from transaction_timestamp()) * 1000000)::bigint"
 # Every short statement has an index that returns its rows in order. Without statistics, as after a
 # large import, the server would read and sort a whole session for its last twenty messages.
@@ -421,6 +433,20 @@ class PostgresDatabase:
         with self._own_connection(self._url) as connection:
             row = connection.execute("show server_version").fetchone() or ("",)
         return f"PostgreSQL {row[0]}, as {self._settings.postgres_role or 'the connecting role'}"
+
+    def estimate_rows(self, tenant: str, table: Table) -> int:
+        def work(tx: Transaction) -> int:
+            (pages,) = tx.one(
+                "select pg_relation_size(to_regclass(:table)) / 8192 where :tenant <> ''",
+                table=table.name,
+            ) or (0,)
+            percent = 100 * min(1, SAMPLED_PAGES / (pages or 1))
+            (hits,) = tx.one(
+                table.count_sampled("tablesample system (:percent)"), percent=percent
+            ) or (0,)
+            return round(hits * 100 / percent)
+
+        return self.read(tenant, work, long=True)
 
     def figures(self) -> dict[str, float]:
         return self._pool.figures()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import random
 import shutil
 import tempfile
 import time
@@ -43,8 +45,11 @@ from retain.storage.sqlite.connection import (
 )
 from retain.storage.sqlite.fork import ConnectionGate
 from retain.storage.sqlite.group_commit import GroupCommit, Job
+from retain.storage.tables import Table
 from retain.storage.transaction_database import forbid_in_transaction
 
+SAMPLED_ROWS = 200
+"""Rows that an estimate of a table's size looks at."""
 MAX_IDLE_READERS = 16
 BALLAST_MIB = 16
 """The reserve file beside the database, which `retain purge --emergency` deletes. 0: none."""
@@ -377,6 +382,26 @@ class SqliteDatabase:
     def engine(self) -> str:
         mode = self._with_reader(lambda connection: connection.pragma("journal_mode"))
         return f"SQLite {apsw.sqlite_lib_version()}, {mode}"
+
+    def estimate_rows(self, tenant: str, table: Table) -> int:
+        def work(tx: Transaction) -> int:
+            low, _ = tx.one(table.outermost("min(rowid)")) or (None, "")
+            high, _ = tx.one(table.outermost("max(rowid)")) or (None, "")
+            if low is None:
+                return 0
+            numbers = range(low, high + 1)
+            sample = random.sample(numbers, min(SAMPLED_ROWS, len(numbers)))
+            # `not indexed` makes SQLite look the rows up by their numbers.
+            (hits,) = tx.one(
+                table.count_sampled(
+                    "not indexed join (select value as sampled from json_each(:sample))"
+                    " on sampled = rowid"
+                ),
+                sample=json.dumps(sample),
+            ) or (0,)
+            return round(hits * len(numbers) / len(sample))
+
+        return self.read(tenant, work)
 
     def figures(self) -> dict[str, float]:
         figures: dict[str, float] = {"readers": len(self._reading)}
