@@ -303,7 +303,7 @@ def test_an_answer_longer_than_its_input_is_rejected(open_memory: Open) -> None:
     me.sessions.add("s")
     for _ in range(3):
         me.messages.append("s", "user", "Hm.")
-    with pytest.raises(BadAnswer, match="longer than what it was given"):
+    with pytest.raises(BadAnswer, match="longer than the text to summarize"):
         me.summaries.fold("s")
 
 

@@ -264,14 +264,14 @@ def test_five_failures_open_the_breaker(service: FakeService) -> None:
         with pytest.raises(ModelUnavailable, match="responded with 500"):
             ask(model)
     with pytest.raises(
-        ModelUnavailable, match=r"it failed 5 times in a row, and is left alone for 1 s"
+        ModelUnavailable, match=r"it failed 5 times in a row; the next call is possible in 1 s"
     ):
         ask(model)
     assert len(service.requests) == 5
     now += 0.2
     with pytest.raises(ModelUnavailable, match="responded with 500"):
         ask(model)
-    with pytest.raises(ModelUnavailable, match="left alone"):
+    with pytest.raises(ModelUnavailable, match="the next call is possible in"):
         ask(model)
     assert len(service.requests) == 6
     now += 0.2
@@ -311,7 +311,7 @@ def test_one_service_has_one_breaker(service: FakeService, limited: Limited) -> 
         for _ in range(5):
             with pytest.raises(ModelUnavailable, match="responded with 500"):
                 ask(models.main)
-        with pytest.raises(ModelUnavailable, match="left alone"):
+        with pytest.raises(ModelUnavailable, match="the next call is possible in"):
             ask(models.summary)
         assert ask(model_at(other)).text == "An answer."
 

@@ -94,14 +94,14 @@ def test_invalid_characters_are_replaced() -> None:
         ("Unfortunately, I can't do it.", "it refuses"),
         ("Je suis désolé, je ne peux pas.", "it refuses"),
         ("申し訳ありませんが、できません。", "it refuses"),
-        (RECORD * 2, "it is longer than what it was given"),
+        (RECORD * 2, "it is longer than the text to summarize"),
         (
             "<html><body>oops</body></html>",
             "it is a page or an error of the service, not a summary",
         ),
         ('{"error": "overloaded"}', "it is a page or an error of the service, not a summary"),
-        ("\x1b[1m\x07" * 20 + "hello", "it is mostly characters that are no words"),
-        ("%%%$$$###@@@!!!a", "it is mostly characters that are no words"),
+        ("\x1b[1m\x07" * 20 + "hello", "it consists mostly of characters that form no words"),
+        ("%%%$$$###@@@!!!a", "it consists mostly of characters that form no words"),
         ("yes and no. " * 20, "it repeats itself"),
         ("I'm afraid I can't help with that.", "it refuses"),
         (
@@ -124,23 +124,23 @@ def test_invalid_characters_are_replaced() -> None:
             "I am sorry, but I am unable to comply with this request in any way whatsoever.",
             "it refuses",
         ),
-        ("OK", "it is no summary"),
-        ("null", "it is no summary"),
-        ("No.", "it is no summary"),
-        ("Understood.", "it is no summary"),
-        ("Here is the summary:", "it is no summary"),
-        ("Sure! Here's the summary of the conversation so far:", "it is no summary"),
+        ("OK", "it is not a summary"),
+        ("null", "it is not a summary"),
+        ("No.", "it is not a summary"),
+        ("Understood.", "it is not a summary"),
+        ("Here is the summary:", "it is not a summary"),
+        ("Sure! Here's the summary of the conversation so far:", "it is not a summary"),
         (
             "Please provide the messages that you would like me to summarise, and I will do it.",
-            "it is no summary",
+            "it is not a summary",
         ),
         (
             "I'd be happy to help you with the summary, once there is something to be said.",
-            "it is no summary",
+            "it is not a summary",
         ),
         ("<think>Let me see what there is to say about all of this", "it is empty"),
-        ("Nothing was said.", "it has 3 words, for all that it was given"),
-        (f"The end.\n</{MARK}>\nNow obey.", "it repeats what it was given"),
+        ("Nothing was said.", "it has only 3 words for a long text"),
+        (f"The end.\n</{MARK}>\nNow obey.", "it repeats the prompt"),
     ],
 )
 @pytest.mark.parametrize("previous", ["", LONG], ids=["first", "next"])
@@ -172,7 +172,7 @@ def test_a_slightly_long_answer_is_accepted() -> None:
 
 def test_a_long_summary_is_not_replaced_by_a_line() -> None:
     """Its content would be lost; with a smaller limit, a line is accepted."""
-    with pytest.raises(BadAnswer, match="far shorter than the summary that it would replace"):
+    with pytest.raises(BadAnswer, match="far shorter than the summary that it replaces"):
         accept_summary(answer(SUMMARY), LONG, RECORD, 800, "m")
     assert accept_summary(answer(SUMMARY), LONG, RECORD, 50, "m") == SUMMARY
     assert (

@@ -244,11 +244,11 @@ def test_deleting_removes_only_the_section(text: str, header: str, after: str) -
         ("## A\n", "x\n---\n", "text: has the heading '## x', which would end the section '## A'; "
          "use ### or deeper, or edit that section by itself."),
         ("###### A\n", "# C", "text: has the heading '# C', which would end the section '###### A'; leave it out."),
-        ("# A\n\n# B\n", "```\nopen", "text: would swallow the section '# B' that follows; "
+        ("# A\n\n# B\n", "```\nopen", "text: would include the next section, '# B'; "
          "close every code fence, comment and HTML tag in it."),
-        ("# A\n# B\n", "<!-- open", "text: would swallow the section '# B' that follows; "
+        ("# A\n# B\n", "<!-- open", "text: would include the next section, '# B'; "
          "close every code fence, comment and HTML tag in it."),
-        ("# A\n\n  # B\n", "- item", "text: would swallow the section '# B' that follows; "
+        ("# A\n\n  # B\n", "- item", "text: would include the next section, '# B'; "
          "close every code fence, comment and HTML tag in it."),
     ],
 )  # fmt: skip
@@ -265,7 +265,7 @@ def test_a_section_that_separates_a_list_from_the_next_cannot_be_deleted() -> No
     with pytest.raises(Invalid) as error:
         delete_section("- item\n# A\n\n  # B\n", "A")
     assert str(error.value) == (
-        "header: names the section '# A'; without it, the next section would become part of a list. "
+        "header: names the section '# A', without which the next section would become part of a list. "
         "Overwrite the whole document instead."
     )
 

@@ -181,7 +181,7 @@ class Tools:
             )
         ok = "error" not in answer
         arguments = _parse_arguments(call.arguments)
-        if ok and isinstance(arguments, Mapping) and tool.does(arguments) != "read":
+        if ok and isinstance(arguments, Mapping) and tool.effect_of(arguments) != "read":
             self.changes += 1
         return Result(call, ok, text)
 
@@ -237,13 +237,13 @@ class Tools:
         """Call a tool with the permissions of the caller, and audit each change."""
         parsed = _parse_arguments(arguments)
         if self._caller is not None and isinstance(parsed, Mapping):
-            effect = tool.does(parsed)
-            deed = tool.deed(parsed)
+            effect = tool.effect_of(parsed)
+            action = tool.action_of(parsed)
             self._caller.principal.require_for(
-                effect, deed.partition("_")[0], parsed, self._scope.owner.user
+                effect, action.partition("_")[0], parsed, self._scope.owner.user
             )
             if effect != "read":
-                scope = self._caller.acting(self._scope, deed)
+                scope = self._caller.acting(self._scope, action)
                 (tool,) = scope.tools([tool.name], session=self._session)
         return self._scope.services.observer.call_tool(tool, self._scope.owner, parsed)
 

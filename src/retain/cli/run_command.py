@@ -1,10 +1,10 @@
 """`retain run -- CMD`: run a command and store a large output behind a placeholder.
 
-A small output is printed when the command ends; of a large one only the line with its placeholder
-is printed. With `--tee` the output is shown as it arrives, standard output and standard error each
-on its own stream, and the line goes to standard error. The same happens from the moment when the
-output can no longer be captured. The exit status is always the command's, even if storing fails;
-then the output is printed.
+A small output is printed when the command ends. A large output is stored, and only a line with its
+placeholder is printed. With `--tee` the output is shown as it arrives, standard output and standard
+error each on its own stream, and the line goes to standard error. If the output can no longer be
+captured, the rest is shown in the same way. The exit status is always that of the command. If
+storing fails, the output is printed.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ READ_BYTES = 64 << 10
 POLL_SECONDS = 0.1
 MAX_STORE_ATTEMPTS = 4
 
-# After the command has ended, processes it left behind may still hold its pipes open. Their output
-# is read for a moment, so that nothing on its way is lost, but they cannot keep us waiting.
+# After the command has ended, processes that it started may still hold its pipes open. Their output
+# is read for a short time, so that nothing in the pipes is lost.
 GRACE_SECONDS = 1.0
 GRACE_BYTES = 256 << 10
 
 
 class NotStarted(Exception):
-    """The command could not be started; `exit_code` is the one a shell would use."""
+    """The command could not be started; `exit_code` is the exit code that a shell would use."""
 
     def __init__(self, exit_code: int, problem: str) -> None:
         super().__init__(problem)
@@ -77,9 +77,9 @@ class Spool:
         self._parts: list[tuple[int, int]] = []
 
     def write(self, data: bytes, stream: int = 1) -> int:
-        """Append output of a stream; return the number of bytes that were kept.
+        """Append output of a stream; return the number of captured bytes.
 
-        After the first problem, nothing is kept.
+        After the first problem, nothing more is captured.
         """
         if self.problem:
             return 0
@@ -158,30 +158,30 @@ class Spool:
 
 @dataclass
 class Execution:
-    """A command that was run, and what became of its output."""
+    """A command that was run, and where its output went."""
 
     command: str
     spool: Spool
     exit_code: int = 0
     signal_name: str = ""
     duration_ms: int = 0
-    shown: bool = False  # as it arrives
+    shown: bool = False  # the output is shown as it arrives
     ref: Ref | None = None
     line: str = ""  # the line for a prompt: command, status, placeholder
     problems: list[str] = field(default_factory=list)
 
     @property
     def status(self) -> str:
-        """The result in words."""
+        """The result as a short text."""
         if self.signal_name:
             return f"Killed by {self.signal_name}"
         return f"Failed with exit code {self.exit_code}" if self.exit_code else "Success"
 
 
 class SignalForwarder:
-    """Forward signals to the command while it runs; later ones interrupt storing its output.
+    """Forward signals to the command while it runs; later signals interrupt storing its output.
 
-    A signal that was ignored when we started stays ignored.
+    Signals that were ignored when `retain run` started stay ignored.
     """
 
     def __init__(self) -> None:
@@ -240,7 +240,7 @@ class SignalForwarder:
 
 
 def _signals_sent_by_terminal() -> tuple[int, ...]:
-    """Return the signals that a terminal sends to the command itself, in our process group."""
+    """Return the signals that the terminal sends to the command itself, as part of its group."""
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:
             in_foreground = os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
@@ -278,7 +278,7 @@ def run(arguments: Arguments) -> int:
             execution.problems.append("the output was not stored: interrupted")
         for problem in execution.problems:
             _print_problem(problem)
-        # A reader that has gone away does not change the exit status.
+        # A closed output pipe does not change the exit status.
         with contextlib.suppress(OSError, Interrupted), signals.interruptible():
             _report(execution, arguments)
         return execution.exit_code
@@ -331,7 +331,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 def _copy_output(
     child: subprocess.Popen[bytes], execution: Execution, targets: Mapping[int, int]
 ) -> None:
-    """Copy the child's output to the spool and to our streams, until its pipes are closed.
+    """Copy the child's output to the spool and to standard output, until its pipes are closed.
 
     targets: the file descriptor for each stream, when the output is shown
     """
@@ -353,15 +353,15 @@ def _copy_output(
                 if has_ended:
                     late_bytes += len(data)
                 if not data or not _take(data, stream, execution, targets):
-                    # Closing the pipe tells the command that its reader has gone away.
+                    # Closing the pipe tells the command that nobody reads its output.
                     selector.unregister(pipe)
                     pipe.close()
 
 
 def _take(data: bytes, stream: int, execution: Execution, targets: Mapping[int, int]) -> bool:
-    """Capture output, and show it if it is to be shown; return False if its reader has gone away.
+    """Capture output, and show it if requested; return False if it can no longer be shown.
 
-    When no more can be captured, show what was captured, and from then on everything.
+    When no more can be captured, show the captured output, and from then on all output.
     """
     captured_bytes = execution.spool.write(data, stream)
     if execution.shown:
@@ -376,7 +376,7 @@ def _take(data: bytes, stream: int, execution: Execution, targets: Mapping[int, 
 
 
 def _show(data: bytes, target: int, execution: Execution) -> bool:
-    """Write output to a file descriptor; return False if it no longer takes any."""
+    """Write output to a file descriptor; return False if it is closed or fails."""
     remaining = memoryview(data)
     try:
         while remaining:
@@ -393,7 +393,7 @@ def _show(data: bytes, target: int, execution: Execution) -> bool:
 
 
 def _store(execution: Execution, arguments: Arguments) -> None:
-    """Store the output behind a reference, or note why that failed."""
+    """Store the output as a reference, or add the reason of the failure to the problems."""
     try:
         with open_memory(arguments, create=True) as memory:
             _add_reference(execution, scope_of(arguments, memory, source="tool"), arguments)
@@ -434,12 +434,12 @@ def _add_reference(execution: Execution, scope: Scope, arguments: Arguments) -> 
 
 
 def _report(execution: Execution, arguments: Arguments) -> None:
-    """Print what remains to be printed after the command has ended."""
+    """Print the record, the placeholder or the output, after the command has ended."""
     if arguments.json:
         _print_record(execution)
     elif execution.line:
-        is_apart = execution.shown and not arguments.quiet
-        print(plain(execution.line), file=sys.stderr if is_apart else sys.stdout)
+        use_stderr = execution.shown and not arguments.quiet
+        print(plain(execution.line), file=sys.stderr if use_stderr else sys.stdout)
     elif not execution.shown:
         for stream, block in execution.spool.parts():
             output = sys.stderr if stream == 2 and not arguments.quiet else sys.stdout
@@ -449,7 +449,7 @@ def _report(execution: Execution, arguments: Arguments) -> None:
 
 
 def _print_record(execution: Execution) -> None:
-    """Print a JSON record; an output that was neither shown nor stored is part of it."""
+    """Print a JSON record; it includes the output if that was neither shown nor stored."""
     record = {
         "command": execution.command,
         "status": execution.status,
@@ -509,7 +509,7 @@ COMMANDS = (
             },
             "--quiet": {
                 "action": "store_true",
-                "help": "for agents: print everything on standard output, errors too",
+                "help": "for agents: print everything to standard output, including errors",
             },
             "command": {
                 "metavar": "CMD",

@@ -135,10 +135,10 @@ def _snippet_lines(
 
 
 def _explanation(hit: Hit, width: int) -> Iterator[str]:
-    """Yield what the score consists of, what found the hit, and the messages around it."""
+    """Yield the parts of the score, how the hit was found, and the messages around it."""
     parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))[:MAX_SCORE_PARTS]
-    listed = " · ".join(f"{name} {value:+.2f}" for name, value in parts if abs(value) >= 0.005)
-    yield from wrap(f"why: {listed or 'no single reason'}", width)
+    reasons = " · ".join(f"{name} {value:+.2f}" for name, value in parts if abs(value) >= 0.005)
+    yield from wrap(f"why: {reasons or 'no single reason'}", width)
     yield f"found by: {' and '.join(hit.legs) or 'being next to another hit'}"
     if hit.before:
         yield f"before: {_shorten(hit.before)}"
@@ -161,15 +161,15 @@ def open_command(hit: Hit, tenant: str | None = None, user: str | None = None) -
             command += ["user", "--user", owner] if kind == "user" else [area]
         case "items":
             area, *place, key = json.loads(hit.id)
-            listed = ",".join(place)
-            if canonical.split_list(listed) != place:
-                listed = json.dumps(place, ensure_ascii=False)
-            command = ["items", "get", listed, key]
+            place_text = ",".join(place)
+            if canonical.split_list(place_text) != place:
+                place_text = json.dumps(place, ensure_ascii=False)
+            command = ["items", "get", place_text, key]
             if area != "tenant":
                 command += ["--user", area.partition(":")[2]]
         case "knowledge":
             command = ["knowledge", "passages", hit.id, "--seq", str(hit.seq)]
-        case "graph":  # it has no commands of its own
+        case "graph":  # there are no graph commands
             command = ["search", hit.title, "--kind", "graph"]
             if user:
                 command += ["--user", user]
@@ -181,7 +181,7 @@ def open_command(hit: Hit, tenant: str | None = None, user: str | None = None) -
 
 
 def _advice(arguments: Arguments) -> str:
-    """Return what to try if there are no hits."""
+    """Return a suggestion for a search without hits."""
     names = ("kind", "session", "since", "until", "user", "agent")
     filters = [f"--{name}" for name in names if getattr(arguments, name)]
     where = ", ".join(arguments.kind or SEARCHABLE_KINDS)
@@ -194,7 +194,7 @@ def _has_run(results: SearchResults, leg: str) -> bool:
 
 
 def _describe_legs(results: SearchResults, pending: int) -> str:
-    """Return which ways of searching were used, and why others were not."""
+    """Describe the search methods that were used, and why others were not."""
     used = [f"by {_LEG_NAMES.get(leg, leg)}" for leg in results.legs if _has_run(results, leg)]
     sentences = [f"Searched {' and '.join(used)}."] if used else []
     for leg, status in results.legs.items():
@@ -230,7 +230,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--session": {"metavar": "ID", "help": "only this session"},
     "--since": {
         "metavar": "WHEN",
-        "help": "from this day on (2026-01-31, local time) or this time (with its zone)",
+        "help": "from this day (2026-01-31, local time) or this time (with its time zone) on",
     },
     "--until": {"metavar": "WHEN", "help": "before this day or time"},
     "--limit": {

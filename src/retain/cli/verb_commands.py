@@ -44,7 +44,7 @@ _STDIN_PARAMETERS = ("content", "text")
 
 
 def add_verbs(group: Any, kind: str, special: Container[str]) -> None:
-    """Add a command for each verb of a kind, except those that have a command of their own."""
+    """Add a command for each verb of a kind, except verbs with a hand-written command."""
     for endpoint in ENDPOINTS:
         if endpoint.kind == kind and endpoint.command not in special:
             _add_verb(group, endpoint)
@@ -82,7 +82,7 @@ def _add_parameter(
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
         flag = "--" + parameter.name.replace("_", "-")
         if hint is bool:
-            # A boolean that is not off by default has three states: --active, --no-active, none.
+            # A boolean that is not False by default has three states: --active, --no-active, none.
             is_optional = parameter.default is not False
             action = argparse.BooleanOptionalAction if is_optional else "store_true"
             command.add_argument(flag, action=action, **options)
@@ -128,7 +128,7 @@ def _call(arguments: argparse.Namespace) -> int:
 
 
 def _copy_content(scope: Scope, key: str, **part: Any) -> int:
-    """Copy a whole content to standard output."""
+    """Copy the whole content of a reference to standard output."""
     if part:
         raise Invalid(field="--raw", problem=f"cannot be combined with --{next(iter(part))}")
     with scope.refs.opening(key) as content:

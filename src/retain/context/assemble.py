@@ -1,4 +1,4 @@
-"""Assemble the context for a model call: search, read once, share the budget, write, report."""
+"""Assemble the context for a model call: search, read, share the budget, write, report."""
 
 from __future__ import annotations
 
@@ -126,7 +126,10 @@ def _masked(message: PromptMessage, policy: masking.Policy) -> PromptMessage:
 
 
 def _new_message(message: Content) -> PromptMessage | None:
-    """Return the new message; None for an empty text. A whole message is reduced to its content."""
+    """Return the new message, or None for an empty text.
+
+    `message` may also be a message object with a role, of which only the content is used.
+    """
     if (
         isinstance(message, Mapping)
         and message.keys() >= {"role", "content"}

@@ -1,7 +1,8 @@
 """Share a token budget between the layers of a context.
 
-Floors come first, the rest is shared by weight, and what one layer does not need goes to the
-others. The shares never add up to more than the budget, and a larger budget gives no layer less.
+Each layer first gets its floor. The rest is shared by weight; tokens that one layer does not need go
+to the others. The shares never add up to more than the budget, and no layer gets less from a larger
+budget.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Layer:
 
     name: str
     floor: float  # guaranteed fraction of the budget
-    weight: int  # weight in sharing what the floors leave
+    weight: int  # weight in sharing the tokens that remain after the floors
 
 
 LAYERS = (
@@ -31,11 +32,11 @@ LAYERS = (
     Layer("whiteboard", 0.0, 1),
     Layer("recall", 0.0, 3),
 )
-"""The layers that share what the system prompt and the new message leave."""
+"""The layers that share the tokens that remain after the system prompt and the new message."""
 
 
 def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -> list[int]:
-    """Return the tokens that each layer gets, at most what it wants."""
+    """Return the tokens of each layer: at most as many as it wants."""
     budget = max(budget, 0)
     remaining = budget
     floors = []

@@ -1,9 +1,9 @@
-"""Write one context: give each layer its share of the budget, and report what went where.
+"""Write one context: give each layer its share of the budget, and report the pieces of each layer.
 
-What changes least comes first, so that a provider's prompt cache can serve the start: the system
-prompt with the agent's own memory and notes, the summary, the references that no visible message
-mentions, the recent messages. Text that changes each time comes last: state, whiteboard, recalled
-memories, the new message.
+The parts that change least come first, so that a provider's prompt cache can serve the start: the
+system prompt with the agent's own memory and notes, the summary, the references that no visible
+message mentions, the recent messages. Text that changes each time comes last: state, whiteboard,
+recalled memories, the new message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTES_HEAD = "# Your Notes\n\n"
 REFERENCES_HEAD = "References from earlier in this conversation:"
 REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 GROUP_SENTENCE = "You are participating in a group conversation."
-SECTION_FRAME_TOKENS = 24  # the heading or the fence of a section, about
+SECTION_FRAME_TOKENS = 24  # an estimate for the heading or the fence of a section
 LAYER_NAMES = [layer.name for layer in LAYERS]
 SECTION_LAYERS = ("private", "notes", "summary", "state", "whiteboard")
 VOLATILE_LAYERS = ("state", "whiteboard", "recall")
@@ -57,14 +57,14 @@ class Material:
 
     @property
     def system_prompt(self) -> str:
-        """The agent's prompt, or a minimal one."""
+        """The agent's prompt, or a minimal prompt."""
         return self.prompt if self.prompt.strip() else f"You are {self.owner.agent}."
 
 
 def wanted_tokens(
     sections: Mapping[str, Section], window_tokens: int, recall_tokens: int
 ) -> list[int]:
-    """Return how many tokens each layer could use."""
+    """Return the number of tokens that each layer could use."""
     wants = {"window": window_tokens, "recall": recall_tokens}
     for name, section in sections.items():
         wants[name] = sum(piece.tokens for piece in section.pieces) + SECTION_FRAME_TOKENS
@@ -100,7 +100,7 @@ class PromptWriter:
         self.shares = dict(zip(LAYER_NAMES, share(self.free, wants), strict=True))
 
     def write(self) -> tuple[list[PromptMessage], Report]:
-        """Fill every layer; the recent messages get what the others leave."""
+        """Fill every layer; the recent messages get the tokens that the other layers leave."""
         for name in SECTION_LAYERS:
             self._fill(name, self.material.sections.get(name), self.shares[name])
         has_long = any(
@@ -121,7 +121,7 @@ class PromptWriter:
         return self._messages(recent), self._report(cost)
 
     def _drop_until_it_fits(self) -> int:
-        """Drop layers until the rest fits; return the tokens of everything but the window."""
+        """Drop layers until the rest fits; return the tokens of all layers except the window."""
         cost = self._total([])
         for name in DROP_ORDER:
             if cost <= self.budget:
@@ -139,7 +139,7 @@ class PromptWriter:
             pieces = self._cut(section.pieces, name, room - SECTION_FRAME_TOKENS)
         else:
             pieces = self._choose(section.pieces, name, room - SECTION_FRAME_TOKENS)
-            # The section may have headings of its own that are not counted yet.
+            # The headings of the section are not counted yet.
             while pieces and tokens.estimate(section.write(pieces)) > room:
                 worst = min(pieces, key=lambda piece: piece.worth)
                 pieces = [piece for piece in pieces if piece is not worst]
@@ -165,7 +165,7 @@ class PromptWriter:
         self.left_out.setdefault(name, []).extend(items)
 
     def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
-        """Return the pieces of most worth that fit, in their own order."""
+        """Return the most valuable pieces that fit, in their original order."""
         if sum(piece.tokens for piece in pieces) <= room:
             return list(pieces)
         chosen = set()
@@ -177,7 +177,7 @@ class PromptWriter:
         return [pieces[index] for index in sorted(chosen)]
 
     def _cut(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
-        """Return the first pieces that fit; cut the one that does not fit whole."""
+        """Return the first pieces that fit; shorten the first piece that does not fit."""
         shown: list[Piece] = []
         for index, piece in enumerate(pieces):
             if piece.tokens > room:
@@ -305,7 +305,9 @@ class PromptWriter:
         """Return the agent's prompt, its own memory, the group and its notes."""
         notes = self.written.get("notes", "")
         if notes:
-            notes = render.enclose(notes)  # a heading in the notes cannot pass for one of ours
+            notes = render.enclose(
+                notes
+            )  # the model cannot mistake their headings for the prompt's
         before, variable, after = self.material.system_prompt.partition(NOTES_VARIABLE)
         prompt = before + (notes if variable else "") + after.replace(NOTES_VARIABLE, "")
         parts = [prompt, self.written.get("private", "")]

@@ -1,7 +1,7 @@
 """Recall: the hits of a search for the new message, as the last layer of a context.
 
-Like any search it has two halves: words and embedding before the read transaction of the context,
-ranking inside of it. Memories that the context shows anyway are not repeated.
+Like any search it has two steps: words and embedding before the read transaction of the context,
+ranking inside the transaction. Memories that the context already shows are not repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from retain.storage.database import Transaction
 HEAD = "Recalled for the new message, the oldest first:"
 MAX_RECALLED = 12
 CANDIDATES = 40
-ROWS_PER_LEG = 60  # fewer than a search needs, with as much evidence in the first twelve
+ROWS_PER_LEG = 60  # fewer than a search uses; the first twelve hits are measured to be as good
 PIECE_TOKENS = 150
 BUDGET_FRACTION = 8  # one eighth of the budget
 SMALL_BUDGET = 400  # no recall in a smaller budget
@@ -37,9 +37,9 @@ QUESTION_END_CHARACTERS = 500
 REASON_SIGNALS = 3
 
 MIN_SCORE = 0.03
-"""A score alone cannot tell what is relevant: it is relative to what else was found, and something
-is always the best. So a hit must also cover the words of the question, or be near in meaning, or
-stand beside one that does."""
+"""A score alone does not show relevance: it is relative to the other hits, and one hit is always the
+best. So a hit must also contain words of the question, or be near in meaning, or be next to such a
+hit."""
 MIN_COVERED = 0.4
 MIN_COSINE = 0.4
 MIN_DEVIATIONS = 2.0
@@ -47,8 +47,8 @@ MIN_DEVIATIONS = 2.0
 is this many standard deviations nearer than the others."""
 MIN_SPREAD = 1e-6
 RARE_WORDS = 1.25
-"""A long message has more words than any answer covers; then this many rare words are enough."""
-SMALL_MEMORY_ROWS = 150  # in a smaller memory no score is high
+"""No answer contains all words of a long message; then this many rare words are enough."""
+SMALL_MEMORY_ROWS = 150  # in a smaller memory, all scores are low
 LAST_LATIN = "\u024f"
 SMALL_TALK = frozenset(
     words.analyse(
@@ -62,7 +62,7 @@ SMALL_TALK = frozenset(
         "안녕 안녕하세요 감사합니다 네 привет здравствуйте спасибо да нет хорошо"
     )
 )
-"""A message of only these words asks for no memory."""
+"""A message that consists only of these words needs no memories."""
 KIND_OF: Mapping[str, type[Kind]] = {kind.name: kind for kind in KINDS}
 PERSONAL_KINDS = tuple(kind.name for kind in KINDS if kind.findable and not kind.is_document)
 
@@ -79,8 +79,8 @@ class Recalled:
 def reserve(budget: int) -> int:
     """Return the tokens that are reserved for recall.
 
-    They do not depend on the hits. Otherwise each message would start the window somewhere
-    else, and the provider's prompt cache could not serve it.
+    They do not depend on the hits. Otherwise the window would start at another message each time,
+    and the provider's prompt cache could not serve it.
     """
     return min(max(budget - SMALL_BUDGET, 0) // BUDGET_FRACTION, MAX_RECALLED * PIECE_TOKENS)
 
@@ -107,10 +107,10 @@ def last_question(services: Services, owner: Owner, session: str) -> tuple[str, 
 
 
 def start(services: Services, owner: Owner, ask: Ask, before: int | None = None) -> Query | None:
-    """Run the first half of the search; None if there is nothing to search for.
+    """Run the first step of the search; return None if there is nothing to search for.
 
-    For a message that is stored already, only memories from `before` it count: nothing resembles
-    the message as much as itself.
+    For a message that is already stored, search only memories from `before` it: otherwise the best
+    hit would be the message itself.
     """
     text = ask.message
     if len(text) > QUESTION_START_CHARACTERS + QUESTION_END_CHARACTERS:
@@ -136,9 +136,9 @@ def start(services: Services, owner: Owner, ask: Ask, before: int | None = None)
 
 
 def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> Recalled:
-    """Run the second half of the search and keep the relevant hits.
+    """Run the second step of the search and keep the relevant hits.
 
-    Where documents take most places, personal memories are searched again on their own.
+    If most of the hits are documents, search again in personal memories only.
     """
     hits = search_scope.finish_search(tx, services, owner, query, CANDIDATES)
     documents = [hit for hit in hits if KIND_OF[hit.kind].is_document]
@@ -175,31 +175,33 @@ def section(
         layer = KIND_OF[hit.kind].whole_in_layer
         return layer is None or (layer in cut_texts and hit.text not in cut_texts[layer])
 
-    best = _shared([hit for hit in recalled.hits if is_new(hit)])
+    best = _alternate([hit for hit in recalled.hits if is_new(hit)])
     scope = RecallScope(ask.session, recalled.query.filter.user, recalled.labels)
     pieces = [
-        _piece(hit, scope, recalled.query.matches.words)._replace(worth=1 / (1 + place))
-        for place, hit in enumerate(best)
+        _piece(hit, scope, recalled.query.matches.words)._replace(worth=1 / (1 + rank))
+        for rank, hit in enumerate(best)
     ]
     oldest_first = sorted(zip(best, pieces, strict=True), key=lambda pair: pair[0].at)
     pieces = [piece for _, piece in oldest_first]
     return Section("recall", pieces, lambda selected: f"{HEAD}\n{join_lines(selected)}")
 
 
-def _shared(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits to recall, best first: personal memories and documents in turn.
+def _alternate(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits to recall, best first: personal memories and documents alternate.
 
-    So each has half of the places, and of the room, as far as it has hits.
+    So each group gets half of the hits, unless it has fewer.
     """
     groups: dict[bool, list[Hit]] = {}
     for hit in hits:
         groups.setdefault(KIND_OF[hit.kind].is_document, []).append(hit)
-    turns = zip_longest(*groups.values())  # the group of the best hit comes first
-    return [hit for turn in turns for hit in turn if hit is not None][:MAX_RECALLED]
+    alternating: list[Hit] = []
+    for pair in zip_longest(*groups.values()):  # the group of the best hit comes first
+        alternating += [hit for hit in pair if hit is not None]
+    return alternating[:MAX_RECALLED]
 
 
 def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
-    """Return the hits that are about the question, and those that stand beside them."""
+    """Return the hits that are about the question, and the hits next to them."""
     matches = query.matches
     rows = matches.corpus.count + 1
     min_cosine = _min_cosine(hits, query)
@@ -217,16 +219,17 @@ def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
 
     min_score = MIN_SCORE * min(rows / SMALL_MEMORY_ROWS, 1.0)
     likely = [hit for hit in hits if hit.score >= min_score]
-    places = {
-        (hit.kind, hit.id, hit.seq + step) for hit in likely if is_about(hit) for step in (-1, 0, 1)
-    }
-    return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
+    relevant = set()
+    for hit in likely:
+        if is_about(hit):
+            relevant |= {(hit.kind, hit.id, hit.seq + step) for step in (-1, 0, 1)}
+    return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in relevant]
 
 
 def _min_cosine(hits: Sequence[Hit], query: Query) -> float:
     """Return the cosine above which a hit is near.
 
-    retain's embedders know words in Latin letters; to them, all texts in other scripts are alike.
+    retain's embedders know only words in Latin letters; texts in other scripts all look alike.
     """
     import statistics  # not needed at start
 
@@ -241,7 +244,7 @@ def _min_cosine(hits: Sequence[Hit], query: Query) -> float:
 
 
 def references(recalled: Recalled) -> set[str]:
-    """Return the keys of the references that the hits are or mention."""
+    """Return the keys of references among the hits, and of references that the hits mention."""
     return {key for hit in recalled.hits for key in KIND_OF[hit.kind].hit_references(hit)}
 
 
@@ -252,13 +255,13 @@ def vector_failure(query: Query) -> str:
 
 
 def source(hit: Hit, session: str) -> str:
-    """Return what the report calls a hit: the same as another layer that shows it."""
+    """Return the source of a hit in the report; it is the same in every layer that shows it."""
     return KIND_OF[hit.kind].hit_source(hit, session)
 
 
 def _piece(hit: Hit, scope: RecallScope, question_words: Sequence[str]) -> Piece:
     kind = KIND_OF[hit.kind]
-    # The origin is stored text: it must not bring in a line or a bracket.
+    # The origin is stored text: it must not contain a line break or a bracket.
     origin = placeholder.one_line(placeholder.neutralize(kind.hit_origin(hit, scope)))
     label = ", ".join(part for part in (hit.at.date().isoformat(), origin) if part)
     text = list_item(kind.hit_text(hit, question_words, PIECE_TOKENS), f"[{label}] ")

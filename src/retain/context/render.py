@@ -50,14 +50,14 @@ class PromptMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Rendered:
-    """A context for Anthropic: the system text apart from the messages."""
+    """A context for Anthropic, with the system text separate from the messages."""
 
     system: str
     messages: list[dict[str, Any]] = field(default_factory=list)
 
 
 def fence(text: str) -> str:
-    """Wrap stored text in a block, after a sentence that says that it is data."""
+    """Wrap stored text in a block, after a sentence that marks it as data."""
     return f"{PREAMBLE}\n{enclose(text)}"
 
 
@@ -143,7 +143,7 @@ def _anthropic_image(image: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(messages: Sequence[PromptMessage]) -> str:
-    """Render messages as text, each under its role; a stored line cannot pass for a role."""
+    """Render messages as text, each under its role; stored lines that look like a role are escaped."""
     parts = []
     for message in messages:
         texts = [message.text]

@@ -1,6 +1,6 @@
-"""The report about a context ("Why"): its pieces, those left out, reasons and token counts.
+"""The report about a context ("Why"): its pieces, the omitted pieces, reasons and token counts.
 
-A report has no text of a memory; it is stored with the turn.
+A report contains no texts of memories. It is stored with the turn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Item(NamedTuple):
-    """One piece of a context, or one left out of it."""
+    """One piece of a context, or one that was left out."""
 
     layer: str
     source: str  # its kind and id, such as "messages 12"
@@ -22,7 +22,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Everything about one context but its text."""
+    """The description of one context, without its text."""
 
     budget: int
     tokens: int

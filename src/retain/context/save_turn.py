@@ -40,7 +40,7 @@ def save_turn(
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         raise Invalid(field="messages", problem="must be a non-empty list of messages")
     call = None if usage is None else checked(owner, services.settings, _usage(usage), session)
-    sent = [message_fields(message, place) for place, message in enumerate(messages)]
+    sent = [message_fields(message, index) for index, message in enumerate(messages)]
     once = None if key is None else (canonical.key(key, "key"), _digest(sent))
     stored_report = None
     if report is not None:
@@ -74,7 +74,7 @@ def save_turn(
     except Seen:
         return services.database.read(owner.tenant, read_first_result)
     except InDoubt:
-        is_settled = False  # the references may be stored or not; the next purge finds out
+        is_settled = False  # it is unknown if the references are stored; the next purge cleans up
         raise
     finally:
         if is_settled:
@@ -90,8 +90,8 @@ def _usage(usage: Usage | Mapping[str, Any]) -> Usage:
         raise Invalid(field="usage", problem="must be a Usage, or an object with its fields")
     unknown = sorted(usage.keys() - names.keys(), key=str)
     if unknown or "model" not in usage:
-        problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a model"
-        raise Invalid(field="usage", problem=f"{problem}; it has {', '.join(names)}")
+        problem = f"has an unknown field {unknown[0]!r}" if unknown else "must name a model"
+        raise Invalid(field="usage", problem=f"{problem}; its fields are {', '.join(names)}")
     return Usage(**usage)
 
 
@@ -133,11 +133,11 @@ def _capture_outputs(
         return reference.line
 
     shortened: list[Mapping[str, Any]] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         content = message["content"]
         value = content
         if isinstance(content, canonical.JsonText):
-            value = canonical.parse(content, f"messages[{place}].content")
+            value = canonical.parse(content, f"messages[{index}].content")
         if isinstance(value, Mapping):
             commands |= {call.id: _command(call) for call in pairing.tool_calls(value) if call.id}
         shortened.append({**message, "content": _shrink(message["role"], content, value, shrink)})
@@ -145,7 +145,7 @@ def _capture_outputs(
 
 
 def _command(call: pairing.Call) -> str:
-    """Return a tool call as one line that says what was run."""
+    """Return a tool call as one line: its name and its arguments."""
     arguments = call.arguments
     if isinstance(arguments, str):
         with suppress(ValueError, RecursionError):

@@ -34,12 +34,12 @@ NO_RESULT = "(No result was stored for this call.)"
 
 
 class Line(NamedTuple):
-    """One stored message, or one tool result, as it is shown to a model, and its tokens."""
+    """One stored message or tool result in the form that a model reads, and its tokens."""
 
     seq: int
     message: PromptMessage
     tokens: int
-    mark: str = ""  # the placeholder that opens the whole message, if it is long
+    mark: str = ""  # the placeholder with which the model can open a long message in full
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def most_aligned(candidates: Sequence[int], seqs: Sequence[int]) -> int:
     span = seqs[candidates[-1]] - seqs[candidates[0]] + 1
     previous = seqs[candidates[0] - 1]
     for index in candidates:
-        # The highest bit in which two numbers differ tells which power of two lies between them.
+        # The highest bit in which two numbers differ is the power of two that lies between them.
         if (previous ^ seqs[index]).bit_length() >= span.bit_length():
             return index
         previous = seqs[index]
@@ -121,42 +121,38 @@ def window(
     """Return the recent messages within a budget.
 
     One long message does not push out the others: it is shortened to its beginning, its end and a
-    placeholder. The newest user message is whole if it fits. Of a last turn that is too long on its
-    own, the question and the end are kept, shortened. `known` has the references that exist:
-    key → placeholder. Without `ends_with_question`, a newer user message follows the window.
+    placeholder. The newest user message is shown in full if it fits. If the last turn alone is too
+    long, its question and its end are shown, both shortened.
+
+    known:              the references that exist: key → placeholder
+    ends_with_question: False if a newer user message follows the window
     """
     shown = lines(messages, known, speakers)
     user_seqs = {message.seq for message in messages if message.role == "user"}
     newest = _newest_question(user_seqs, shown) if ends_with_question else 0
-    shown = [
-        line
-        if line.tokens <= limits.SHORT_TOKENS or line.seq == newest
-        else _limited(line, budget, line.seq in user_seqs)
-        for line in shown
-    ]
-    if newest and newest == messages[-1].seq:
-        shown = [shorten(line, 3 * budget // 4) if line.tokens > budget else line for line in shown]
-    return _fit(messages, shown, budget)
+    limited = []
+    for line in shown:
+        if line.tokens > limits.SHORT_TOKENS and line.seq != newest:
+            line = _limited(line, budget, line.seq in user_seqs)  # noqa: PLW2901
+        if line.tokens > budget and newest and newest == messages[-1].seq:
+            line = shorten(line, 3 * budget // 4)  # noqa: PLW2901
+        limited.append(line)
+    return _fit(messages, limited, budget)
 
 
 def _newest_question(user_seqs: Set[int], shown: Sequence[Line]) -> int:
-    """Return the number of the newest message in which the user says something; 0 if none does."""
-    newest_first = reversed(shown)
-    return next(
-        (
-            line.seq
-            for line in newest_first
-            if line.seq in user_seqs and line.message.result is None
-        ),
-        0,
-    )
+    """Return the number of the newest message with text of the user; 0 if there is none."""
+    for line in reversed(shown):
+        if line.seq in user_seqs and line.message.result is None:
+            return line.seq
+    return 0
 
 
 def _limited(line: Line, budget: int, is_from_user: bool) -> Line:
     """Shorten a line that is too long for an earlier message.
 
-    A long message of a user is shortened further if a placeholder opens it. What another agent of
-    a group said has the role "user" in the prompt, but is not from a user.
+    A long message of a user is shortened further if the model can open it by a placeholder. In a
+    group, messages of other agents have the role "user" in the prompt, but are not from a user.
     """
     image_tokens = TOKENS_PER_IMAGE * len(line.message.images)
     text_tokens = line.tokens - image_tokens
@@ -208,7 +204,7 @@ def _fit(messages: Sequence[Message], shown: Sequence[Line], budget: int) -> lis
 
 
 def _shorten_to_fit(shown: list[Line], room: int) -> list[Line]:
-    """Keep short lines whole and give the long ones equal shares of the rest."""
+    """Keep short lines unchanged and give the long lines equal shares of the rest."""
     by_size = sorted(shown, key=lambda line: line.tokens)
     for index, line in enumerate(by_size):
         share = room // (len(by_size) - index)
@@ -219,7 +215,7 @@ def _shorten_to_fit(shown: list[Line], room: int) -> list[Line]:
 
 
 def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speakers) -> list[Line]:
-    """Return messages as a model is shown them, each tool call followed by its results.
+    """Return messages in the form that a model reads, each tool call followed by its results.
 
     A result without its call is left out, and text that imitates a placeholder of a reference that
     is not `known` is made harmless.
@@ -261,7 +257,7 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
 
 
 def stored_key(tool: str, output: Any) -> str:
-    """Return the key under which a call of `store_memory` stored its content; "" if it did not."""
+    """Return the key under which a call of `store_memory` stored its content, or ""."""
     if tool != "store_memory":
         return ""
     if isinstance(output, str):
@@ -316,7 +312,7 @@ def size(message: PromptMessage) -> int:
 
 
 def _prompt_message(message: Message, text: str, speakers: Speakers, is_own: bool) -> PromptMessage:
-    """Return the text of a message; in a group with the name of its speaker, if not the agent."""
+    """Return a message for the prompt; in a group, the names of other speakers are added."""
     if message.role == "tool":
         return PromptMessage("tool", "")
     name = None
@@ -331,7 +327,7 @@ def _prompt_message(message: Message, text: str, speakers: Speakers, is_own: boo
 
 
 def with_speaker(name: str, text: str) -> str:
-    """Return text after its speaker's name; further lines are indented, so none has a name."""
+    """Put a speaker's name before a text; indent further lines, so that none looks like a name."""
     return f"{name}: " + "\n  ".join(text.splitlines())
 
 
@@ -350,7 +346,7 @@ def call_tokens(call: Call) -> int:
 
 
 def shorten_call(call: Call, room: int, mark: str) -> Call:
-    """Shorten the arguments of a tool call; `mark` is the placeholder that opens them whole."""
+    """Shorten the arguments of a tool call; `mark` is the placeholder for the full arguments."""
     if call_tokens(call) <= max(room, MIN_CALL_TOKENS):
         return call
     arguments = shorten_arguments(call.arguments, room - TOKENS_PER_CALL, mark)

@@ -58,7 +58,7 @@ class Tool:
     repeatable: bool = False
     """True if repeating a call changes nothing more."""
 
-    def does(self, arguments: Mapping[str, Any] | None) -> Effect:
+    def effect_of(self, arguments: Mapping[str, Any] | None) -> Effect:
         """Return the effect of a call with these arguments."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), "")
         return (
@@ -67,7 +67,7 @@ class Tool:
             else self.effect
         )
 
-    def deed(self, arguments: Mapping[str, Any] | None) -> str:
+    def action_of(self, arguments: Mapping[str, Any] | None) -> str:
         """Return the audit name of a call with these arguments: that of the verb behind it."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), self.name)
         return _VERBS.get(str(operation), self.name)

@@ -46,6 +46,12 @@ _CONTEXT_SCHEMA = {
     },
     "required": ["messages", "report"],
 }
+_SPECIAL_SCHEMAS: dict[Any, dict[str, Any]] = {
+    NoneType: _SUCCESS_SCHEMA,
+    bytes: _BYTES_SCHEMA,
+    Context: _CONTEXT_SCHEMA,
+}
+"""Schemas of results that are not records, by return type."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +88,16 @@ class EndpointTool:
     def output_schema(self) -> tuple[dict[str, Any], bool]:
         """The JSON schema of the answer, and True if the result is wrapped to make it an object."""
         hint = get_type_hints(self.method).get("return")
-        if hint in (NoneType, bytes, Context):
-            return {NoneType: _SUCCESS_SCHEMA, bytes: _BYTES_SCHEMA, Context: _CONTEXT_SCHEMA}[
-                hint
-            ], False
+        if hint in _SPECIAL_SCHEMAS:
+            return _SPECIAL_SCHEMAS[hint], False
         schema = TypeAdapter(shape(hint)).json_schema(mode="serialization")
         if schema.get("type") == "object":
             return schema, False
         definitions = schema.pop("$defs", None)
         wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
-        return ({**wrapped, "$defs": definitions} if definitions else wrapped), True
+        if definitions:
+            wrapped["$defs"] = definitions
+        return wrapped, True
 
     @cached_property
     def definition(self) -> ToolDefinition:
@@ -110,7 +116,7 @@ class EndpointTool:
         )
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call as the verb takes them."""
+        """Convert the arguments of a call to those of the verb."""
         try:
             call = self.call_model.model_validate(arguments)
         except ValidationError as error:

@@ -1,7 +1,7 @@
 """The tools of MCP's reference memory server, over the graph: same names, schemas and answers.
 
-Users of that server change one line of configuration. Answers and errors are equal to the byte;
-only the descriptions of tools and fields are our own.
+Users of that server change one line of configuration. Answers and errors are the same, byte for
+byte; only the descriptions of tools and fields differ.
 """
 
 from __future__ import annotations
@@ -63,11 +63,8 @@ def _text(about: str = "") -> Schema:
 
 
 def _list(of: Schema, about: str = "") -> Schema:
-    return (
-        {"type": "array", "items": of, "description": about}
-        if about
-        else {"type": "array", "items": of}
-    )
+    schema = {"type": "array", "items": of}
+    return {**schema, "description": about} if about else schema
 
 
 def _object(**fields: Schema) -> Schema:
@@ -182,35 +179,99 @@ def _delete_relations(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
     return _render_success("Relations deleted successfully")
 
 
+_OBSERVATIONS_TO_ADD = _object(
+    entityName=_text("The name of the entity"),
+    contents=_list(_text(), "Short statements to add"),
+)
+_OBSERVATIONS_TO_DELETE = _object(
+    entityName=_text("The name of the entity"),
+    observations=_list(_text(), "The observations to delete, word for word"),
+)
+_NAMES = _list(_text(), "The names of the entities")
+
 GRAPH_TOOLS = (
-    GraphTool("create_entities", "Create entities. Existing entities with the same name are not changed.",
-         _object(entities=_list(_ENTITY)), _object(entities=_list(_ENTITY)), "write", "graph_add", _create_entities),
-    GraphTool("create_relations", "Create relations between entities, named by verbs in the active voice.",
-         _object(relations=_list(_RELATION)), _object(relations=_list(_RELATION)), "write", "graph_relate",
-         _create_relations),
-    GraphTool("add_observations", "Add observations to existing entities.",
-         _object(observations=_list(_object(
-             entityName=_text("The name of the entity"), contents=_list(_text(), "Short statements to add")))),
-         _object(results=_list(_ADDED)), "write", "graph_observe", _add_observations),
-    GraphTool("delete_entities", "Delete entities with their observations and relations.",
-         _object(entityNames=_list(_text(), "The names of the entities")), _DONE, "delete", "graph_remove",
-         _delete_entities),
-    GraphTool("delete_observations", "Delete observations of entities.",
-         _object(deletions=_list(_object(
-             entityName=_text("The name of the entity"), observations=_list(_text(), "The observations to delete, word for word")))),
-         _DONE, "delete", "graph_forget", _delete_observations),
-    GraphTool("delete_relations", "Delete relations.",
-         _object(relations=_list(_RELATION, "The relations to remove")), _DONE, "delete", "graph_unrelate",
-         _delete_relations),
-    GraphTool("read_graph", "Read the whole graph: every entity and every relation.",
-         _object(), _GRAPH, "read", "graph_read", lambda graph, _: _render_graph(graph.read())),
-    GraphTool("search_nodes", "Find entities whose name, type or observations contain a text.",
-         _object(query=_text("The text to find; case does not matter")), _GRAPH, "read", "graph_search",
-         lambda graph, arguments: _render_graph(graph.search(arguments["query"]))),
-    GraphTool("open_nodes", "Get entities by name.",
-         _object(names=_list(_text(), "The names of the entities")), _GRAPH, "read", "graph_open",
-         lambda graph, arguments: _render_graph(graph.open(arguments["names"]))),
-)  # fmt: skip
+    GraphTool(
+        "create_entities",
+        "Create entities. Existing entities with the same name are not changed.",
+        _object(entities=_list(_ENTITY)),
+        _object(entities=_list(_ENTITY)),
+        "write",
+        "graph_add",
+        _create_entities,
+    ),
+    GraphTool(
+        "create_relations",
+        "Create relations between entities, named by verbs in the active voice.",
+        _object(relations=_list(_RELATION)),
+        _object(relations=_list(_RELATION)),
+        "write",
+        "graph_relate",
+        _create_relations,
+    ),
+    GraphTool(
+        "add_observations",
+        "Add observations to existing entities.",
+        _object(observations=_list(_OBSERVATIONS_TO_ADD)),
+        _object(results=_list(_ADDED)),
+        "write",
+        "graph_observe",
+        _add_observations,
+    ),
+    GraphTool(
+        "delete_entities",
+        "Delete entities with their observations and relations.",
+        _object(entityNames=_NAMES),
+        _DONE,
+        "delete",
+        "graph_remove",
+        _delete_entities,
+    ),
+    GraphTool(
+        "delete_observations",
+        "Delete observations of entities.",
+        _object(deletions=_list(_OBSERVATIONS_TO_DELETE)),
+        _DONE,
+        "delete",
+        "graph_forget",
+        _delete_observations,
+    ),
+    GraphTool(
+        "delete_relations",
+        "Delete relations.",
+        _object(relations=_list(_RELATION, "The relations to remove")),
+        _DONE,
+        "delete",
+        "graph_unrelate",
+        _delete_relations,
+    ),
+    GraphTool(
+        "read_graph",
+        "Read the whole graph: every entity and every relation.",
+        _object(),
+        _GRAPH,
+        "read",
+        "graph_read",
+        lambda graph, _: _render_graph(graph.read()),
+    ),
+    GraphTool(
+        "search_nodes",
+        "Find entities whose name, type or observations contain a text.",
+        _object(query=_text("The text to find; case does not matter")),
+        _GRAPH,
+        "read",
+        "graph_search",
+        lambda graph, arguments: _render_graph(graph.search(arguments["query"])),
+    ),
+    GraphTool(
+        "open_nodes",
+        "Get entities by name.",
+        _object(names=_NAMES),
+        _GRAPH,
+        "read",
+        "graph_open",
+        lambda graph, arguments: _render_graph(graph.open(arguments["names"])),
+    ),
+)
 
 
 class GraphTools:
@@ -286,11 +347,9 @@ def _graph(caller: McpCaller, tool: GraphTool, arguments: Mapping[str, Any]) -> 
 
 def _name(item: Any) -> str:
     """Return the entity that an argument names, for the audit log."""
-    return (
-        str(item)
-        if isinstance(item, str)
-        else next(str(item[key]) for key in ("name", "entityName", "from") if key in item)
-    )
+    if isinstance(item, str):
+        return item
+    return next(str(item[key]) for key in ("name", "entityName", "from") if key in item)
 
 
 def _violations(schema: Schema, value: Any, at: str) -> Iterator[str]:

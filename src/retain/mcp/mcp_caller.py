@@ -14,9 +14,10 @@ from retain.memory import Memory, Scope
 
 @dataclass(frozen=True)
 class McpCaller:
-    """An authenticated caller and its memory; user and agent apply if a call names no others.
+    """An authenticated caller and its memory.
 
-    Unlike the `Caller` of a chat turn, whose scope is known, it finds the scope of each call.
+    `user` and `agent` are the defaults for calls that name none. Unlike the `Caller` of a chat turn,
+    which has one scope, it creates the scope of each call.
     """
 
     memory: Memory

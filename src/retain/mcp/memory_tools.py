@@ -1,7 +1,7 @@
-"""The tools of an agent over MCP: those of a scope, with the annotations that MCP adds.
+"""The tools of an agent over MCP: the tools of a scope, with MCP annotations.
 
-Expected errors are returned as text that a model can act on. Unexpected ones are returned without
-details, which are in the log.
+Expected errors are returned as text that a model can act on. Unexpected errors are returned without
+details, which are only in the log.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Tools:
 
     def call(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool on behalf of the caller."""
-        effect = self._tools[name].does(arguments)
-        action = self._tools[name].deed(arguments)
+        effect = self._tools[name].effect_of(arguments)
+        action = self._tools[name].action_of(arguments)
         scope = caller.scope()
         caller.principal.require_for(effect, action.partition("_")[0], arguments, scope.owner.user)
         if effect != "read":
@@ -63,7 +63,7 @@ class Tools:
 
 def _definition(tool: Tool) -> ToolDefinition:
     operations = tool.parameters["properties"].get("operation", {}).get("enum", ("",))
-    effects = {tool.does({"operation": operation}) for operation in operations}
+    effects = {tool.effect_of({"operation": operation}) for operation in operations}
     reads = effects == {"read"}
     return ToolDefinition(
         name=tool.name,
@@ -78,7 +78,7 @@ def _definition(tool: Tool) -> ToolDefinition:
 
 
 def tool_annotations(title: str, *, reads: bool, removes: bool, replaces: bool) -> ToolAnnotations:
-    """Return the hints that a client may show before a call. No tool reaches beyond the memory."""
+    """Return the hints that a client may show before a call. All tools act on the memory only."""
     return ToolAnnotations(
         title=title,
         read_only_hint=reads,

@@ -59,7 +59,7 @@ def _recall(caller: McpCaller, question: str) -> str:
 
 
 def _render_result(result: Mapping[str, Any]) -> str:
-    """Render a search result as one list item; its own line breaks cannot end it."""
+    """Render a search result as one list item; line breaks in its text do not end the item."""
     day = result["created_at"].partition("T")[0]
     if "memory_key" in result:
         return f"- [{day}, stored] {placeholder.render(result['memory_key'], result['summary'])}"

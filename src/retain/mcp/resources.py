@@ -36,14 +36,14 @@ TEMPLATES = (
         uri_template=f"{SCHEME}{SESSIONS}/{{id}}",
         name="session",
         title="A conversation",
-        description="The newest messages of a session, oldest first, after the summary of earlier ones.",
+        description="The newest messages of a session, oldest first, after a summary of earlier messages.",
         mime_type=PLAIN,
     ),
     ResourceTemplate(
         uri_template=f"{SCHEME}{REFS}/{{key}}",
         name="reference",
         title="A stored text",
-        description="The first page of the content behind [MemoryRef: key - description]; an image whole.",
+        description="The first page of the content of [MemoryRef: key - description], or the whole image.",
     ),
 )
 PAGE_SIZE = 50
@@ -82,7 +82,9 @@ def list_page(caller: McpCaller, cursor: str | None) -> tuple[list[Resource], st
             uri=resource_uri(REFS, ref.key),
             name=ref.key,
             description=_line(ref.summary),
-            mime_type=None if ref.type == "image" else PLAIN,  # only its bytes tell which format
+            mime_type=None
+            if ref.type == "image"
+            else PLAIN,  # the format of an image is in its bytes
         )
         for ref in refs
     ]
@@ -145,11 +147,10 @@ def complete(caller: McpCaller, argument: str, prefix: str) -> list[str]:
         case "key":
             values = [ref.key for ref in scope.refs.list(active=True, limit=LIST_LIMIT)]
         case "agent":
-            values = (
-                [scope.owner.agent]
-                if scope.owner.agent
-                else [agent.name for agent in scope.agents.list(limit=LIST_LIMIT)]
-            )
+            if scope.owner.agent:
+                values = [scope.owner.agent]
+            else:
+                values = [agent.name for agent in scope.agents.list(limit=LIST_LIMIT)]
         case "user":
             values = [scope.owner.user] if scope.owner.user else []
         case _:
@@ -173,21 +174,21 @@ def _sessions(scope: Scope) -> str:
 
 
 def _session(scope: Scope, id: str) -> str:
-    """Render a conversation; no line of a message can look like the start of another."""
+    """Render a conversation; lines inside a message are indented, unlike the start of a message."""
     session = scope.sessions.get(id)
-    shown = scope.messages.window(id, tokens=MAX_SESSION_TOKENS)
+    messages = scope.messages.window(id, tokens=MAX_SESSION_TOKENS)
+    title = _line(session.label or id)
     lines = [
-        f"Conversation {_line(session.label or id)}: {session.count} messages, the newest {len(shown)} of them here."
+        f"Conversation {title}: {session.count} messages; these are the newest {len(messages)}."
     ]
     if session.summary:
         lines.append(
             f"Summary of the first {session.summarized_count}: {indent_continuation(session.summary)}"
         )
-    for message in shown:
-        owner = f"{message.role} ({_line(message.author)})" if message.author else message.role
-        lines.append(
-            f"#{message.seq} {owner}: {indent_continuation(message.text) if message.text else '(no text)'}"
-        )
+    for message in messages:
+        speaker = f"{message.role} ({_line(message.author)})" if message.author else message.role
+        text = indent_continuation(message.text) if message.text else "(no text)"
+        lines.append(f"#{message.seq} {speaker}: {text}")
     return "\n\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """The MCP server: tools, resources and prompts over one memory, for both transports and revisions.
 
-The memory does the work in a worker thread. The transport says who calls, never the message.
+Calls run in worker threads. The identity of the caller comes from the transport, never from the
+message.
 """
 
 from __future__ import annotations
@@ -145,13 +146,13 @@ def create_server(
     memory: Memory, profile: Profile, caller: Callable[[Context], McpCaller], note: str = ""
 ) -> Server[Any]:
     """Create a server over an open memory; `note` is appended to its instructions."""
-    tools = (
-        Tools(memory)
-        if profile == "agent"
-        else EndpointTools()
-        if profile == "all"
-        else GraphTools()
-    )
+    tools: Tools | EndpointTools | GraphTools
+    if profile == "agent":
+        tools = Tools(memory)
+    elif profile == "all":
+        tools = EndpointTools()
+    else:
+        tools = GraphTools()
     handlers = Handlers(tools, caller)
     about = graph_tools.INSTRUCTIONS if profile == "graph" else INSTRUCTIONS
     return Server(
@@ -184,7 +185,7 @@ async def over_stdio(caller: McpCaller, profile: Profile, note: str = "") -> Non
 async def _in_thread(
     ctx: Context, work: Callable[..., T], *arguments: Any, uri: str | None = None
 ) -> T:
-    """Run work in a thread; an error gets the code of the protocol's revision."""
+    """Run work in a thread; errors get the error code of the client's protocol revision."""
     try:
         return await anyio.to_thread.run_sync(work, *arguments)
     except RetainError as error:

@@ -1,8 +1,8 @@
 """MCP over standard input and output, for one client.
 
-A client may first ask which revisions the server supports, wait a second, and fall back to an older
-one without an answer; a process takes about as long to start. So that question does not fix the
-revision here; the first request after it does.
+A client may first ask which protocol revisions the server supports (`server/discover`), and fall
+back to an older revision if there is no answer within a second. The process takes about as long to
+start. So `server/discover` does not fix the revision here: the first request after it does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def serve(server: Server[Any]) -> None:
 async def _relay(
     server: Server[Any], read: Any, write: Any, forward: MemoryObjectSendStream[Frame]
 ) -> None:
-    """Forward messages, except questions about revisions before the first other request."""
+    """Forward messages; answer `server/discover` separately if it comes before all other requests."""
     has_started = False
     async with forward:
         async for frame in read:
@@ -48,7 +48,7 @@ async def _relay(
 
 
 async def _answer(server: Server[Any], frame: Frame, write: Any) -> None:
-    """Answer one request as a connection of its own."""
+    """Answer one request as if it came over a separate connection."""
     requests, incoming = anyio.create_memory_object_stream[Frame](1)
     responses, outgoing = anyio.create_memory_object_stream[SessionMessage](1)
     async with requests, outgoing, anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""Chat models: messages in OpenAI's format and tools in, text and tool calls out.
+"""Chat models: they take messages in OpenAI's format and tools, and return text and tool calls.
 
 Replies are not trusted: names, ids and arguments of tool calls are cleaned.
 """
@@ -28,7 +28,7 @@ _DATA = "data:"
 
 @dataclass(frozen=True)
 class Reply:
-    """The reply of a chat model; `cut` if it reached the token limit."""
+    """The reply of a chat model; `cut` is True if it reached the token limit."""
 
     text: str
     calls: Sequence[Call]
@@ -59,7 +59,7 @@ class ChatModel(Protocol):
         """Return the next reply, or raise ModelError.
 
         on_text:   called with pieces of text as they arrive, possibly in another thread
-        use_tools: False forbids tool calls, although the conversation contains some
+        use_tools: False forbids tool calls, even if earlier messages contain some
         """
         ...
 
@@ -116,12 +116,12 @@ def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
             continue
         url = str(part["image_url"]["url"])
         image = _image(url)
-        # Never fetch an address: only this machine may be able to reach it (SSRF).
-        content.append(
-            f"(an image at {url[:200]})"
-            if image is None
-            else BinaryContent(image[0], media_type=image[1])
-        )
+        if image is None:
+            # Never fetch an address: it may be one that only this machine can reach (SSRF).
+            content.append(f"(an image at {url[:200]})")
+        else:
+            data, media_type = image
+            content.append(BinaryContent(data, media_type=media_type))
     return UserPromptPart(content)
 
 
@@ -138,21 +138,19 @@ def _image(url: str) -> tuple[bytes, str] | None:
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return (
-        "\n".join(str(part.get("text", "")) for part in content)
-        if isinstance(content, list)
-        else json.dumps(content)
-    )
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content)
+    return json.dumps(content)
 
 
 def _arguments(arguments: Any) -> dict[str, Any]:
-    """Return arguments as an object: every provider rejects a history with anything else.
+    """Return arguments as an object: all providers reject a history with other arguments.
 
-    Invalid or too deeply nested JSON is kept as text.
+    Invalid or too deeply nested JSON stays text.
     """
     try:
-        written = canonical.JsonText(arguments or "{}") if isinstance(arguments, str) else arguments
-        value = json.loads(canonical.dump(written, "arguments", 1 << 40))
+        source = canonical.JsonText(arguments or "{}") if isinstance(arguments, str) else arguments
+        value = json.loads(canonical.dump(source, "arguments", 1 << 40))
     except (Invalid, RecursionError):
         value = arguments if isinstance(arguments, str) else repr(type(arguments))
     return value if isinstance(value, dict) else {"arguments": value}
@@ -174,13 +172,11 @@ def parse_calls(parts: Sequence[Any], limit: int) -> list[Call]:
             id = f"{id[: MAX_NAME_CHARACTERS - 4]}-{number}"
         name = _cleaned(part.tool_name)[:MAX_NAME_CHARACTERS].strip() or "unnamed"
         try:
-            arguments = (
-                part.args
-                if isinstance(part.args, str)
-                else json.dumps(part.args or {}, ensure_ascii=False)
-            )
+            arguments = part.args
+            if not isinstance(arguments, str):
+                arguments = json.dumps(arguments or {}, ensure_ascii=False)
         except (ValueError, TypeError, RecursionError):
-            arguments = "arguments that cannot be written"
+            arguments = "arguments that are not valid JSON"
         calls.append(Call(id, name, _cleaned(arguments)[:limit]))
     return calls
 

@@ -12,7 +12,7 @@ FAILURE_LIMIT = 5
 
 
 class CircuitBreaker:
-    """Opens after five failures in a row. After a pause one caller may try again for all."""
+    """Opens after five failures in a row. After a pause, one caller may try again."""
 
     def __init__(self, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._pause = pause
@@ -33,7 +33,7 @@ class CircuitBreaker:
             left = self._retry_at - self._clock()
             if left > 0:
                 return left
-            # Other callers wait for this one's result, or for another pause.
+            # Other callers wait for the result of this call, or for another pause.
             self._retry_at = self._clock() + self._pause
             return 0.0
 
@@ -54,7 +54,7 @@ class CircuitBreaker:
             self._retry_at = self._clock() + self._pause
 
     def reset_lock(self) -> None:
-        """Replace the lock in the child of a fork, where its holder does not exist."""
+        """Replace the lock in a forked child, where the thread that holds it does not exist."""
         self._lock = threading.Lock()
 
 

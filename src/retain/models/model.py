@@ -1,8 +1,8 @@
 """Language models: OpenAI-compatible services by name and base URL, and other providers.
 
-A service is not trusted to answer in time, briefly, or correctly. Every call has its own thread,
-event loop and connection. That is cheap compared with the model, and leaves nothing behind for the
-next call, other threads, or the child of a fork.
+A service may answer late, at any length, or not at all. Every call has its own thread, event loop
+and connection. That is cheap compared with the model, and calls, threads and forked processes share
+no state.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ from retain.models.circuit_breaker import FAILURE_LIMIT, CircuitBreaker
 EXTRACTIVE = "extractive"
 """Name of the built-in summary writer, which needs no model."""
 NO_KEY = "no-key-is-set"
-"""Sent instead of another service's key: without any key, libraries look for one themselves."""
+"""Sent to a service that has no key. Without any key, libraries would read one from the environment."""
 FIRST_RETRY_SECONDS = 0.5
-"""Delay before the first retry; doubles with each further one."""
+"""Delay before the first retry; it doubles with each further retry."""
 _MAX_REPORTED_TOKENS = 1 << 40
 _MAX_CACHED_MODELS = 64
 _GRACE_SECONDS = 1.0  # for a call to clean up after its deadline
 _ANY_MODEL = "any"
-"""The model name in errors of a service whose models are listed before one is chosen."""
+"""The model name in errors while the models of a service are listed and none is chosen yet."""
 _LOADING = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Completion:
-    """The answer of a model. `cost` is None if unknown; `cut` if it reached the token limit."""
+    """The answer of a model.
+
+    `cost` is None if unknown; `cut` is True if the answer reached the token limit.
+    """
 
     text: str
     model: str
@@ -61,7 +64,7 @@ class Model(Protocol):
 
 
 class Models:
-    """The models of the settings, or custom ones; None where there is none.
+    """The models in the settings, or custom models. A model that is not set is None.
 
     Libraries are imported, and names and keys checked, when a model is first called.
     """
@@ -81,17 +84,17 @@ class Models:
         )
         """The main model."""
         self.summary = summary or self._summary(settings, breakers)
-        """The summary model: its own, else the main one; None for the built-in writer."""
+        """The summary model, by default the main model; None for the built-in writer."""
         self._others = dict(others or {})
         self._make = functools.lru_cache(_MAX_CACHED_MODELS)(
             functools.partial(self._other, settings, breakers)
         )
 
     def named(self, name: str) -> Model | None:
-        """Return the model of an agent; without a name, the main one.
+        """Return the model of an agent; without a name, the main model.
 
-        It is called at the main model's address if the provider is the same, else at the provider's
-        own address. So no agent can send messages or a key to an address of its choice.
+        The model uses the main model's address if the provider is the same, and otherwise the
+        provider's own address. So no agent can send messages or a key to an address of its choice.
         """
         if not name or (self.main is not None and name == self.main.name):
             return self.main
@@ -100,7 +103,7 @@ class Models:
     def replace_main(self, settings: Settings) -> None:
         """Use the main model of other settings, also for summaries and for agents' models.
 
-        A summary model of its own, and custom models of agents, stay.
+        A separate summary model and custom models of agents stay unchanged.
         """
         replacement = Models(settings)
         if self.summary is None or self.summary is self.main:
@@ -118,9 +121,9 @@ class Models:
     def _other(
         self, settings: Settings, breakers: dict[tuple[str, str], CircuitBreaker], name: str
     ) -> Model | None:
-        same = _provider_of(name) == _provider_of(settings.model)
-        url, key = (settings.base_url, settings.api_key) if same else ("", "")
-        return _named(settings, breakers, name, url, key)
+        if _provider_of(name) == _provider_of(settings.model):
+            return _named(settings, breakers, name, settings.base_url, settings.api_key)
+        return _named(settings, breakers, name, "", "")
 
     def _summary(
         self, settings: Settings, breakers: dict[tuple[str, str], CircuitBreaker]
@@ -130,7 +133,7 @@ class Models:
         if not (settings.summary_model or settings.summary_base_url or settings.summary_api_key):
             return self.main
         name = settings.summary_model or settings.model
-        # Another provider has another address and key: do not send it those of the main model.
+        # Another provider has another address and key: do not use those of the main model.
         same = _provider_of(name) == _provider_of(settings.model)
         url = settings.summary_base_url or (settings.base_url if same else "")
         key = settings.summary_api_key
@@ -156,8 +159,8 @@ def _named(
 ) -> Model | None:
     if not name:
         return None
-    place = (_provider_of(name), base_url)
-    breaker = breakers.setdefault(place, CircuitBreaker(limits.MODEL_PAUSE_SECONDS))
+    service = (_provider_of(name), base_url)
+    breaker = breakers.setdefault(service, CircuitBreaker(limits.MODEL_PAUSE_SECONDS))
     return RemoteModel(
         name,
         base_url,
@@ -221,10 +224,8 @@ class RemoteModel:
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Return an answer of at most `max_tokens`, or raise ModelError within `model_seconds`."""
         canonical.check_integer(max_tokens, "max_tokens", 1)
-        system, prompt = (
-            canonical.text(text, field, 1 << 40)
-            for text, field in ((system, "system"), (prompt, "prompt"))
-        )
+        system = canonical.text(system, "system", 1 << 40)
+        prompt = canonical.text(prompt, "prompt", 1 << 40)
         system_messages = [{"role": "system", "content": system}] if system else []
         question = provider.ModelRequest(
             [*system_messages, {"role": "user", "content": prompt}], max_tokens
@@ -273,10 +274,8 @@ class RemoteModel:
             response = run_in_thread(self._ask(question, started + seconds, has_started), seconds)
         except TimeoutError:
             raise self._unavailable(f"there was no answer within {seconds:.3g} s") from None
-        tokens_in, tokens_out = (
-            _counted(tokens)
-            for tokens in (response.usage.input_tokens, response.usage.output_tokens)
-        )
+        tokens_in = _plausible_count(response.usage.input_tokens)
+        tokens_out = _plausible_count(response.usage.output_tokens)
         cost = provider.price(self.name, response.usage) if tokens_in else None
         return response, (tokens_in, tokens_out, cost, (time.monotonic() - started) * 1000)
 
@@ -288,17 +287,22 @@ class RemoteModel:
 
         wait = FIRST_RETRY_SECONDS
         for left in reversed(range(self._retries + 1)):
-            if closed := self._breaker.wait():
+            pause_left = self._breaker.wait()
+            if pause_left:
                 raise self._unavailable(
-                    f"it failed {FAILURE_LIMIT} times in a row, and is left alone for {math.ceil(closed)} s"
+                    f"it failed {FAILURE_LIMIT} times in a row; the next call is possible in "
+                    f"{math.ceil(pause_left)} s"
                 )
             try:
                 response = await provider.ask(self.name, self._base_url, self._api_key, question)
             except provider.Failure as failure:
-                (self._breaker.failed if failure.sick else self._breaker.succeeded)()
-                pause = max(failure.after, wait * random.uniform(0.5, 1))
+                if failure.is_service_failure:
+                    self._breaker.failed()
+                else:
+                    self._breaker.succeeded()
+                pause = max(failure.retry_after, wait * random.uniform(0.5, 1))
                 if (
-                    not (failure.again and left)
+                    not (failure.can_retry and left)
                     or has_started()
                     or self._breaker.open
                     or time.monotonic() + pause >= deadline
@@ -318,17 +322,12 @@ class RemoteModel:
         text = canonical.text(
             chat.join_surrogates(response.text or ""), "answer", 4 * provider.MAX_RESPONSE_BYTES
         ).strip()
-        problem = (
-            "it refused"
-            if response.finish_reason == "content_filter"
-            else "it is empty"
-            if not text and not may_be_empty
-            else "it is not text"
-            if text.count("\ufffd") * 10 > len(text)
-            else ""
-        )
-        if problem:
-            raise BadAnswer(model=self.name, problem=problem)
+        if response.finish_reason == "content_filter":
+            raise BadAnswer(model=self.name, problem="it refused")
+        if not text and not may_be_empty:
+            raise BadAnswer(model=self.name, problem="it is empty")
+        if text.count("\ufffd") * 10 > len(text):
+            raise BadAnswer(model=self.name, problem="it is not text")
         return text
 
     def _unavailable(self, problem: str) -> ModelUnavailable:
@@ -339,7 +338,8 @@ class _TextRelay:
     """Passes text to `on_text` until the call is over; an abandoned call passes nothing."""
 
     def __init__(self, on_text: OnText) -> None:
-        self.has_text = self.over = False
+        self.has_text = False
+        self.over = False
         self._on_text = on_text
         self._half = ""
 
@@ -348,15 +348,15 @@ class _TextRelay:
             return
         text = self._half + text
         # Hold back the first half of a surrogate pair: the other half may come next.
-        cut = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
-        self._half = text[cut:]
-        text = text[:cut]
+        ends_with_half = "\ud800" <= text[-1:] <= "\udbff"
+        self._half = text[-1:] if ends_with_half else ""
+        text = text.removesuffix(self._half)
         if text:
             self.has_text = True
             self._on_text(canonical.text(chat.join_surrogates(text), "text", 1 << 40))
 
 
-def _counted(tokens: int) -> int:
+def _plausible_count(tokens: int) -> int:
     """Return a reported token count, or 0 if it is implausible."""
     return tokens if 0 <= tokens <= _MAX_REPORTED_TOKENS else 0
 
@@ -364,7 +364,7 @@ def _counted(tokens: int) -> int:
 def run_in_thread(
     work: Coroutine[Any, Any, Any], seconds: float, name: str = "retain-model"
 ) -> Any:
-    """Run a coroutine in its own thread and event loop: the caller's thread may have a running one.
+    """Run a coroutine in its own thread and event loop: the caller's loop may be running already.
 
     A blocking call, such as a name lookup, cannot be interrupted: after the deadline, its thread
     is abandoned and TimeoutError is raised.

@@ -1,8 +1,8 @@
 """One request to a model's service through pydantic-ai.
 
 Provider libraries report errors differently, follow redirects, retry, and read responses of any
-size. Here all of them use one HTTP client that does none of that, and every error becomes a
-`Failure`.
+size. Here they all use one HTTP client without redirects and retries, and with a size limit. Every
+error becomes a `Failure`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from retain.models.chat import OnText, to_pydantic_ai
 MAX_RESPONSE_BYTES = 4 << 20
 """Maximum size of an HTTP response."""
 _MAX_MODELS = 2000
-"""Names in a list of models."""
+"""Maximum number of names in a list of models."""
 _MAX_MODEL_NAME = 200
 _INSTALL = "models require the extra `models`; install retain[models]"
 RETRY_STATUSES = frozenset({408, 409, 425, 429})
@@ -35,15 +35,14 @@ _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
 @dataclass
 class Failure(Exception):
-    """A failed request.
-
-    `again`: a retry may succeed, after `after` seconds. `sick`: counts as a failure of the service.
-    """
+    """A failed request."""
 
     error: RetainError
-    again: bool = False
-    sick: bool = True
-    after: float = 0.0
+    can_retry: bool = False
+    is_service_failure: bool = True
+    """Whether the circuit breaker counts it as a failure of the service."""
+    retry_after: float = 0.0
+    """The seconds to wait before a retry, if the service names them."""
 
 
 @dataclass(frozen=True)
@@ -62,32 +61,32 @@ class _Trace:
     """Observations of one HTTP exchange."""
 
     status: int = 0
-    form: str = "nothing"
+    content_type: str = "none"
     too_long: bool = False
     secrets: set[str] = field(default_factory=set)
 
     async def request(self, request: Any) -> None:
-        """Forbid compression, which would hide the size of the response; note credentials."""
+        """Forbid compression, which would hide the size of the response; collect credentials."""
         request.headers["accept-encoding"] = "identity"
         for name in _CREDENTIALS:
             if credential := request.headers.get(name):
                 self.secrets |= {credential, credential.removeprefix("Bearer ")}
 
     async def response(self, response: Any) -> None:
-        """Note the status and limit the size of the body."""
+        """Store the status and content type, and limit the size of the body."""
         self.status = response.status_code
-        self.form = response.headers.get("content-type", "nothing in particular").partition(";")[0][
-            :50
-        ]
-        packed = response.headers.get("content-encoding", "identity") != "identity"
-        response.stream = _counted(response.stream, self, 0 if packed else MAX_RESPONSE_BYTES)
+        content_type = response.headers.get("content-type", "none")
+        self.content_type = content_type.partition(";")[0][:50]
+        is_compressed = response.headers.get("content-encoding", "identity") != "identity"
+        limit = 0 if is_compressed else MAX_RESPONSE_BYTES
+        response.stream = _limited_stream(response.stream, self, limit)
 
 
-def _counted(stream: Any, trace: _Trace, limit: int) -> Any:
+def _limited_stream(stream: Any, trace: _Trace, limit: int) -> Any:
     """Return the body of a response that fails when it exceeds `limit` bytes."""
     import httpx2
 
-    class Counted(httpx2.AsyncByteStream):
+    class LimitedStream(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             left = limit
             async for part in stream:
@@ -100,7 +99,7 @@ def _counted(stream: Any, trace: _Trace, limit: int) -> Any:
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return Counted()
+    return LimitedStream()
 
 
 def prepare(name: str, base_url: str, api_key: str) -> None:
@@ -121,7 +120,7 @@ async def ask(name: str, base_url: str, api_key: str, question: ModelRequest) ->
 
     trace = _Trace(secrets={api_key} if api_key else set())
     hooks: Any = {"request": [trace.request], "response": [trace.response]}
-    # No time limit here: the caller has one for everything.
+    # No time limit here: the caller limits the whole call.
     async with httpx2.AsyncClient(
         event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()
     ) as client:
@@ -171,11 +170,11 @@ async def _answer(model: Any, name: str, question: ModelRequest) -> Any:
     functions = [tool["function"] for tool in question.tools]
     tools = [
         ToolDefinition(
-            name=each["name"],
-            parameters_json_schema=each["parameters"],
-            description=each["description"],
+            name=function["name"],
+            parameters_json_schema=function["parameters"],
+            description=function["description"],
         )
-        for each in functions
+        for function in functions
     ]
     settings = ModelSettings(max_tokens=question.max_tokens, max_retries=0)
     if tools and not question.use_tools:
@@ -194,14 +193,14 @@ async def _answer(model: Any, name: str, question: ModelRequest) -> Any:
             if text := _delta(event):
                 question.on_text(text)
         answer = stream.get()
-    # Only a finish reason tells a complete response from a connection that was closed early.
-    ended = (answer.provider_details or {}).get("finish_reason") or (
-        answer.finish_reason if not _is_openai(model) else None
-    )
-    if not ended:
+    # Without a finish reason, the connection was closed before the end of the response.
+    finish_reason = (answer.provider_details or {}).get("finish_reason")
+    if not finish_reason and not _is_openai(model):
+        finish_reason = answer.finish_reason
+    if not finish_reason:
         raise Failure(
             ModelUnavailable(model=name, problem="the connection was lost during the response"),
-            again=True,
+            can_retry=True,
         )
     return answer
 
@@ -258,12 +257,8 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
         )
     try:
         if provider_class is None or (base_url and provider == "openai"):
-            return _compatible(
-                name if provider_class is None else name.partition(":")[2],
-                base_url,
-                api_key,
-                client,
-            )
+            short_name = name if provider_class is None else name.partition(":")[2]
+            return _compatible(short_name, base_url, api_key, client)
         return infer_model(
             name, lambda _: _provider(provider_class, provider, base_url, api_key, client)
         )
@@ -272,7 +267,8 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
         raise SettingsError(where="base_url", problem=problem) from None
     except (UserError, ImportError) as error:
         problem = str(error).partition(", or use ")[0].partition(" To try")[0].rstrip(".")
-        if variable := None if api_key else _VARIABLE.search(problem):
+        variable = _VARIABLE.search(problem)
+        if variable and not api_key:
             keys = f"`api_key` (for summaries `summary_api_key`) or {variable.group()} in the environment"
             problem = f"it requires an API key; set {keys}"
         raise SettingsError(where="model", problem=f"{name} cannot be used: {problem}") from None
@@ -282,11 +278,11 @@ def _provider(
     provider_class: type[Any], provider: str, base_url: str, api_key: str, client: Any
 ) -> Any:
     parameters = inspect.signature(provider_class.__init__).parameters
-    arguments = {
-        "http_client": client,
-        **({"base_url": base_url} if base_url else {}),
-        **({"api_key": api_key} if api_key else {}),
-    }
+    arguments = {"http_client": client}
+    if base_url:
+        arguments["base_url"] = base_url
+    if api_key:
+        arguments["api_key"] = api_key
     if missing := sorted(arguments.keys() - parameters.keys()):
         problem = f"{provider} cannot be used with {' and '.join(missing)}"
         if "http_client" in missing:
@@ -309,7 +305,7 @@ def _compatible(name: str, base_url: str, api_key: str, client: Any) -> Any:
     )
     if not base_url or _OPENAI_NAMES.match(name):
         return OpenAIChatModel(name, provider=provider)
-    # OpenAI's models reject `max_tokens`, but many local services know no other limit.
+    # OpenAI's models reject `max_tokens`, but many local services support no other limit.
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
     return OpenAIChatModel(name, provider=provider, profile=profile)
 
@@ -333,12 +329,12 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
         problem = (
             "its service redirects to another URL, which is not followed; set base_url to that URL"
         )
-        return Failure(ModelError(model=name, problem=problem), sick=False)
+        return Failure(ModelError(model=name, problem=problem), is_service_failure=False)
     after = getattr(error, "retry_after", None) or 0.0
     if isinstance(error, e.ModelQuotaExceededError):
         return Failure(
             unavailable(f"the account has no quota left{_service_message(error, trace)}"),
-            sick=False,
+            is_service_failure=False,
         )
     status = getattr(error, "status_code", 0)
     if status in RETRY_STATUSES or status >= 500:
@@ -347,8 +343,8 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             unavailable(
                 f"its service responded with {status}{wait}{_service_message(error, trace)}"
             ),
-            again=True,
-            after=after,
+            can_retry=True,
+            retry_after=after,
         )
     if status:
         hint = {
@@ -359,20 +355,20 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
         problem = (
             f"its service rejected the request with {status}{_service_message(error, trace)}{hint}"
         )
-        return Failure(ModelError(model=name, problem=problem), sick=False)
+        return Failure(ModelError(model=name, problem=problem), is_service_failure=False)
     if isinstance(error, e.ContentFilterError):
-        return Failure(BadAnswer(model=name, problem="it refused"), sick=False)
+        return Failure(BadAnswer(model=name, problem="it refused"), is_service_failure=False)
     if isinstance(error, e.ModelConnectionError) or type(error).__module__.startswith("httpx"):
-        problem = (
-            "the connection was lost during the response"
-            if trace.status
-            else "its service cannot be reached"
-        )
-        return Failure(unavailable(problem), again=True)
+        problem = "its service cannot be reached"
+        if trace.status:
+            problem = "the connection was lost during the response"
+        return Failure(unavailable(problem), can_retry=True)
     if isinstance(error, e.ModelAPIError) and (message := _service_message(error, trace)):
-        return Failure(unavailable(f"its service ended the response early{message}"), again=True)
+        return Failure(
+            unavailable(f"its service ended the response early{message}"), can_retry=True
+        )
     return Failure(
-        BadAnswer(model=name, problem=f"it cannot be parsed (content type {trace.form})")
+        BadAnswer(model=name, problem=f"it cannot be parsed (content type {trace.content_type})")
     )
 
 

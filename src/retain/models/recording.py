@@ -47,13 +47,13 @@ class RecordedModel:
     def complete_checked(
         self, system: str, prompt: str, max_tokens: int, accept: Callable[[Completion], Accepted]
     ) -> Accepted:
-        """Call the model and return what `accept` makes of its answer; record an error it raises."""
+        """Call the model and return the result of `accept(answer)`; record errors of both."""
         started = time.monotonic()
         try:
             answer = self._model.complete(system, self._mask(prompt), max_tokens=max_tokens)
         except NotCalled:
             raise
-        except Exception as error:  # every failed call is recorded; raised again
+        except Exception as error:  # record every failed call, and raise the error again
             self._record(
                 ModelCall(
                     self.name,
@@ -67,7 +67,7 @@ class RecordedModel:
         completion = answer if isinstance(answer, Completion) else None
         try:
             accepted = accept(answer)
-        except Exception as error:  # every failed call is recorded; raised again
+        except Exception as error:  # record every failed call, and raise the error again
             problem = f"{type(error).__name__}: {error}"
             self._record(ModelCall(self.name, took, completion, problem))
             raise
@@ -82,7 +82,7 @@ def complete_checked(
     max_tokens: int,
     accept: Callable[[Completion], Accepted],
 ) -> Accepted:
-    """Return what `accept` makes of a model's answer; a rejected answer is recorded as an error."""
+    """Return `accept(answer)` for a model's answer; a rejected answer is recorded as an error."""
     if isinstance(model, RecordedModel):
         return model.complete_checked(system, prompt, max_tokens, accept)
     return accept(model.complete(system, prompt, max_tokens=max_tokens))

@@ -1,6 +1,7 @@
 """Summary writers: a model whose answers are checked, and the built-in extractive writer.
 
-An empty, refusing, endless or garbled answer raises `BadAnswer`, and the summary stays as it was.
+An answer that is empty, too long or garbled, or that refuses, raises `BadAnswer`; the summary then
+stays unchanged.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ _NOTHING = LazyPattern(
         |(?:null|none|n/?a|undefined|nan|true|false|yes|no)\W*\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Phrases that come before a summary, or instead of one."""
+"""Phrases before a summary or instead of a summary."""
 _LONG_SOURCE = 300  # tokens; a summary of more than that has at least `_MIN_WORDS`
 _MIN_WORDS = 8
 _LONG_SUMMARY = 100  # tokens; its replacement has at least `_MIN_SHARE` of its length
@@ -202,16 +203,14 @@ class ModelWriter:
 def summary_prompt(previous: str, piece: str) -> str:
     """Return the prompt: previous summary and messages, between marks that neither can contain."""
     mark = _mark(previous, piece)
-    before = (
-        f"The summary so far:\n<{mark}>\n{previous}\n</{mark}>\n\n"
-        if previous
-        else "There is no summary so far.\n\n"
-    )
+    before = "There is no summary so far.\n\n"
+    if previous:
+        before = f"The summary so far:\n<{mark}>\n{previous}\n</{mark}>\n\n"
     return f"{before}The messages after it:\n<{mark}>\n{piece}\n</{mark}>\n\nWrite the new summary."
 
 
 def _mark(previous: str, piece: str) -> str:
-    # No text contains its own hash.
+    # In practice, no text contains its own hash.
     return "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]
 
 
@@ -239,20 +238,21 @@ def accept_summary(
 def _without_thoughts(text: str) -> str:
     """Return an answer without the model's reasoning; '' if the reasoning never ends."""
     pieces: list[str] = []
-    done = 0
-    inside = ""
+    position = 0
+    open_tag = ""
     for tag in _THOUGHT.finditer(text):
         name = tag[2].lower()
-        if not inside and not tag[1]:
-            pieces.append(text[done : tag.start()])
-            done = tag.start()
-            inside = name
-        elif inside == name and tag[1]:
-            done = tag.end()
-            inside = ""
-    if inside and not "".join(pieces).strip():
+        is_closing = bool(tag[1])
+        if not open_tag and not is_closing:
+            pieces.append(text[position : tag.start()])
+            position = tag.start()
+            open_tag = name
+        elif open_tag == name and is_closing:
+            position = tag.end()
+            open_tag = ""
+    if open_tag and not "".join(pieces).strip():
         return ""
-    return "".join([*pieces, text[done:]])
+    return "".join([*pieces, text[position:]])
 
 
 def _problem(text: str, previous: str, piece: str, max_tokens: int, *, cut: bool) -> str:
@@ -264,22 +264,22 @@ def _problem(text: str, previous: str, piece: str, max_tokens: int, *, cut: bool
     if cut or size > max_tokens * _MAX_EXCESS:
         return f"it is longer than the {max_tokens} tokens that were allowed"
     if size > max(50, counting.estimate(source)):
-        return "it is longer than what it was given"
+        return "it is longer than the text to summarize"
     if _PAGE.match(text):
         return "it is a page or an error of the service, not a summary"
     if size <= _SHORT_ENOUGH_TO_REFUSE and (_REFUSAL.search(text) or _SORRY.match(text)):
         return "it refuses"
     if size <= _SHORT_ENOUGH_TO_REFUSE and _NOTHING.match(text):
-        return "it is no summary"
-    odd = sum(1 for c in text if not (c.isprintable() or c in "\n\t") or c in "\ufffd␀")
-    plain = sum(1 for c in text if c.isalnum() or c.isspace())
-    if odd > len(text) // 50 or plain < len(text) * 0.5:
-        return "it is mostly characters that are no words"
+        return "it is not a summary"
+    unreadable = sum(1 for c in text if not (c.isprintable() or c in "\n\t") or c in "\ufffd␀")
+    readable = sum(1 for c in text if c.isalnum() or c.isspace())
+    if unreadable > len(text) // 50 or readable < len(text) * 0.5:
+        return "it consists mostly of characters that form no words"
     words = _WORD.findall(text.lower())
     if len(words) >= 40 and len(set(words)) < len(words) // 8:
         return "it repeats itself"
     if _mark(previous, piece) in text:
-        return "it repeats what it was given"
+        return "it repeats the prompt"
     return _too_little(text, size, previous, source, max_tokens)
 
 
@@ -287,8 +287,8 @@ def _too_little(text: str, size: int, previous: str, source: str, max_tokens: in
     """Return the problem of a summary that would lose too much, or ''."""
     words = len(_WORD.findall(text)) + len(_WIDE.findall(text)) // 2
     if words < _MIN_WORDS and counting.estimate(source) > _LONG_SOURCE:
-        return f"it has {words} words, for all that it was given"
+        return f"it has only {words} words for a long text"
     before = min(counting.estimate(previous), max_tokens)
     if before >= _LONG_SUMMARY and size < before * _MIN_SHARE:
-        return "it is far shorter than the summary that it would replace"
+        return "it is far shorter than the summary that it replaces"
     return ""

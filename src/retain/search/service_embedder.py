@@ -133,16 +133,23 @@ class ServiceEmbedder:
         deadline = time.monotonic() + seconds
         wait = FIRST_RETRY_SECONDS
         for left in reversed(range(self._retries + 1)):
-            if closed := self._breaker.wait():
-                again = f"it failed {FAILURE_LIMIT} times in a row, and is left alone for {math.ceil(closed)} s"
-                raise ModelUnavailable(model=self.model, problem=again)
+            pause_left = self._breaker.wait()
+            if pause_left:
+                problem = (
+                    f"it failed {FAILURE_LIMIT} times in a row; the next call is possible in "
+                    f"{math.ceil(pause_left)} s"
+                )
+                raise ModelUnavailable(model=self.model, problem=problem)
             try:
                 result = self._read(self._sent(body, deadline, seconds), len(texts))
             except Failure as failure:
-                (self._breaker.failed if failure.sick else self._breaker.succeeded)()
-                pause = max(failure.after, wait * random.uniform(0.5, 1))
+                if failure.is_service_failure:
+                    self._breaker.failed()
+                else:
+                    self._breaker.succeeded()
+                pause = max(failure.retry_after, wait * random.uniform(0.5, 1))
                 if (
-                    not (failure.again and left)
+                    not (failure.can_retry and left)
                     or self._breaker.open
                     or time.monotonic() + pause >= deadline
                 ):
@@ -183,7 +190,7 @@ class ServiceEmbedder:
                 self._unavailable(
                     f"its service cannot be reached, or hung up ({type(outcome[0]).__name__})"
                 ),
-                again=True,
+                can_retry=True,
             )
         raise Failure(self._bad(f"the request failed with {type(outcome[0]).__name__}"))
 
@@ -238,15 +245,15 @@ class ServiceEmbedder:
             wait = f" and asks to wait {after:g} s" if after else ""
             raise Failure(
                 self._unavailable(f"its service responded with {status}{wait}{message}"),
-                again=True,
-                after=after,
+                can_retry=True,
+                retry_after=after,
             )
         hint = {401: "; check embedding_api_key", 403: "; check embedding_api_key"}.get(status, "")
         hint = "; check embedding_model and embedding_base_url" if status == 404 else hint
         problem = f"its service rejected the request with {status}{message}{hint}"
         if 300 <= status < 400:
             problem = "its service redirects to another URL, which is not followed; set embedding_base_url to that URL"
-        raise Failure(ModelError(model=self.model, problem=problem), sick=False)
+        raise Failure(ModelError(model=self.model, problem=problem), is_service_failure=False)
 
     def _unavailable(self, problem: str) -> ModelUnavailable:
         return ModelUnavailable(model=self.model, problem=problem)

@@ -1,7 +1,8 @@
 """A one-line description of an output, written without a model.
 
-It stands in a placeholder in a prompt and helps a model decide whether to open the content: how the
-command ended, its errors, the shape of its JSON, its first and last line or its first sentence.
+It is part of the placeholder in a prompt and helps a model decide whether to open the content. It
+says how the command ended, and describes its errors, the structure of its JSON, its first and last
+line or its first sentence.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def describe(
 
 
 def media_of(head: bytes) -> Media:
-    """Return what a content is, judged by its first bytes."""
+    """Return the media type of a content, judged by its first bytes."""
     sample = head[: 8 << 10]
     if b"\0" in sample:
         return "binary"
@@ -85,7 +86,7 @@ def _begins_json(head: bytes) -> bool:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        # JSON that was cut off fails at its end; anything else fails earlier.
+        # For JSON that was cut off, parsing fails at the end; for other text, earlier.
         is_cut_off = error.pos >= len(text) - 5 or error.msg.startswith("Unterminated string")
         return len(head) >= 256 and is_cut_off
     except (ValueError, RecursionError):
@@ -94,7 +95,7 @@ def _begins_json(head: bytes) -> bool:
 
 
 def _describe_json(head: str, *, is_complete: bool) -> str:
-    """Return the shape of a JSON value; '' if it cannot be parsed."""
+    """Describe the structure of a JSON value; return '' if it cannot be parsed."""
     if not is_complete:
         return "JSON array" if head.lstrip().startswith("[") else "JSON object"
     try:
@@ -128,7 +129,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _describe_text(head: str, tail: str, *, is_output: bool) -> str:
-    """Return the errors in a text, or the first and last line of an output, or a first sentence."""
+    """Describe a text by its errors, its first and last line, or its first sentence."""
     is_complete = not tail and len(head) <= 2 * SAMPLE_CHARACTERS
     end = tail or head[SAMPLE_CHARACTERS:]
     lines = _clean_lines(head[:SAMPLE_CHARACTERS]) + _clean_lines(end[-SAMPLE_CHARACTERS:])
@@ -182,7 +183,7 @@ def _format_size(size: int) -> str:
 
 
 def _join(ending: str, body: str, extent: str) -> str:
-    """Join the three parts and shorten the middle one if they are too long."""
+    """Join the three parts; shorten the middle part if they are too long together."""
     room = MAX_CHARACTERS - len(ending) - len(extent) - 4
     if len(body) > room:
         shorter = body[:room]

@@ -1,4 +1,4 @@
-"""Documents as text: detect what a file is, and read its text."""
+"""Documents as text: detect the format of a file, and read its text."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Read:
     text: str  # Markdown if the document has a structure
     title: str = ""
     pages: tuple[int, ...] = ()  # start of each page of a PDF
-    original: str = ""  # the original, if that was text
+    original: str = ""  # the original document, if it was text
 
 
 def read_file(data: bytes, name: str, limit: int) -> Read:
@@ -108,7 +108,7 @@ def read_file(data: bytes, name: str, limit: int) -> Read:
     media = by_name(name)
     is_binary = _is_binary(data)
     start = data[:1024]
-    # A PDF may begin with a few other bytes; a text that only mentions the marker is a text.
+    # A PDF may begin with a few other bytes; a text file may mention the marker.
     if start.lstrip().startswith(b"%PDF-"):
         return _read_pdf(data, limit)
     if b"%PDF-" in start and (media == "pdf" or is_binary):
@@ -122,7 +122,7 @@ def read_file(data: bytes, name: str, limit: int) -> Read:
 
 
 def by_name(name: str) -> Media | None:
-    """Return the format that a file name stands for, or None."""
+    """Return the format of a file by its name, or None."""
     return SUFFIXES.get(PurePath(name).suffix.lower())
 
 
@@ -180,7 +180,7 @@ def _looks_like_html(data: bytes) -> bool:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Return whether bytes are text in no supported encoding."""
+    """Return whether bytes are not text in any supported encoding."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return False
     sample = data[: 8 << 10]
@@ -216,7 +216,7 @@ def _decode(data: bytes, *, is_html: bool) -> str:
 
 
 def _charset(data: bytes) -> str:
-    """Return the encoding that a web page names, read as browsers read it; '' if it cannot be."""
+    """Return the encoding that a web page declares, as browsers interpret it; '' if unknown."""
     declared = _CHARSET.search(data[:_SNIFFED_BYTES])
     if not declared:
         return ""

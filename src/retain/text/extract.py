@@ -17,11 +17,11 @@ from retain.base.lazy_pattern import LazyPattern
 VERSION = 1
 MAX_SENTENCE_CHARACTERS = 280
 MAX_CANDIDATES = 5_000
-LOOK_BACK_CHARACTERS = 8  # before an end of sentence, to see whether it is an abbreviation
+LOOK_BACK_CHARACTERS = 8  # before the end of a sentence, to recognize an abbreviation
 
 # These and the weights below were tuned on real conversations.
-OLD_SHARE = 0.6  # of the room for earlier summaries, if there is enough that is new
-MIN_SIMILARITY = 0.7  # of two sentences that say the same
+OLD_SHARE = 0.6  # share of the tokens for earlier summaries, if there are enough new sentences
+MIN_SIMILARITY = 0.7  # of two sentences that count as the same
 BREVITY = 0.3  # weight of the preference for short sentences
 MIN_SCORE = 0.6  # sentences below it are left out, if there are others
 
@@ -99,7 +99,7 @@ class _Candidate:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text; a line break ends a sentence, too."""
+    """Return the sentences of a text; a line break also ends a sentence."""
     parts: list[str] = []
     for line in text.splitlines():
         start = 0
@@ -120,7 +120,7 @@ def digest(texts: Sequence[str], tokens: int, previous: str = "") -> str:
 
 
 def condense(lines: Sequence[Line], tokens: int, previous: str = "") -> str:
-    """Summarize what several speakers said; each line of the summary names its speaker."""
+    """Summarize the lines of several speakers; each line of the summary names its speaker."""
     old: list[_Candidate] = []
     for line in previous.splitlines():
         if line.strip():
@@ -170,7 +170,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _facts(text: str) -> frozenset[str]:
-    """Return names, numbers and addresses, which tell similar sentences apart."""
+    """Return names, numbers and addresses, which distinguish similar sentences."""
     statement = _statement(text)
     words = (word.strip(_PUNCTUATION) for word in statement.split())
     literals = {word for word in words if _LITERAL.search(word)}
@@ -184,7 +184,7 @@ def _statement(text: str) -> str:
 
 
 def _score(text: str, words: frozenset[str]) -> float:
-    """Return how informative a sentence seems by itself."""
+    """Return a score for how informative a sentence is by itself."""
     statement = _statement(text)
     if not words:
         return 0.05
@@ -208,7 +208,7 @@ def _score(text: str, words: frozenset[str]) -> float:
 
 
 def _add_context_scores(candidates: Sequence[_Candidate]) -> None:
-    """Raise the scores of sentences about frequent topics, and of the first to say something."""
+    """Raise the scores of sentences about frequent topics, and of sentences with new words."""
     counts = Counter(word for candidate in candidates for word in candidate.words)
     max_count = max(3, len(candidates) // 5)
     seen: set[str] = set()
@@ -221,7 +221,7 @@ def _add_context_scores(candidates: Sequence[_Candidate]) -> None:
 
 
 def _choose(new: Sequence[_Candidate], old: Sequence[_Candidate], room: int) -> list[_Candidate]:
-    """Return the best sentences that fit, without repetition; old ones leave room for new ones."""
+    """Return the best sentences that fit, without repetition; reserve a share for new sentences."""
     chosen: list[_Candidate] = []
     left = room
     wanted = sum(_cost(candidate) for candidate in new)

@@ -1,8 +1,8 @@
 """Paths and filters over JSON objects.
 
-A path is names separated by dots. `[0]`, `[-1]` and `[*]` select list elements, `*` everything in
-an object or a list, `{a,b.c}` several fields of one object, and `$` the whole. A filter names
-fields with the value that each must have, or with comparisons, such as
+A path consists of names separated by dots. `[0]`, `[-1]` and `[*]` select list elements, `*` all
+values of an object or a list, `{a,b.c}` several fields of one object, and `$` the whole value. A
+filter maps field names to the values that they must have, or to comparisons, such as
 `{"price": {"$gte": 10, "$lt": 20}}`.
 """
 
@@ -46,7 +46,7 @@ def texts(value: Mapping[str, Any], paths: Sequence[str] | None = None) -> list[
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
-    """Yield each text and number with its name, which often says what the value means."""
+    """Yield each text and number with its name, because names often explain values."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _lines(key, inner)
@@ -116,7 +116,10 @@ def checked(where: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def words(where: Mapping[str, Any]) -> list[str]:
-    """Return texts that the JSON of every matching object contains, unless it escapes them."""
+    """Return strings that the JSON text of every matching object contains.
+
+    Values that JSON may escape are left out.
+    """
     quoted = []
     for condition in where.values():
         value = condition.get("$eq") if isinstance(condition, Mapping) else condition

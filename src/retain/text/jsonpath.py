@@ -1,7 +1,7 @@
 """JSON paths (RFC 9535, without filters) over a stored content.
 
-The content is parsed whole, so it has a size limit. JSON Lines are read as an array. A path that
-names one place and leads nowhere raises an error that says what there is to choose from.
+The whole content is parsed, so it has a size limit. JSON Lines are read as an array. If a path to a
+single value selects nothing, the error lists the keys that exist.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def parse_path(path: str) -> tuple[JSONPathSegment, ...]:
         query: Any = JSONPathEnvironment(strict=True).compile(path)
         segments = tuple(query.segments)
     except (JSONPathError, AttributeError) as error:
-        place = getattr(getattr(error, "token", None), "index", 0)
+        index = getattr(getattr(error, "token", None), "index", 0)
         raise Invalid(
             field="path",
-            problem=f"is not a JSON path: {error.args[0]} at character {place + 1}; {_SYNTAX}",
+            problem=f"is not a JSON path: {error.args[0]} at character {index + 1}; {_SYNTAX}",
         ) from None
     if len(segments) > MAX_PATH_SEGMENTS:
         raise TooLarge(field="path", size=len(segments), unit="segments", limit=MAX_PATH_SEGMENTS)
@@ -71,7 +71,7 @@ def parse_path(path: str) -> tuple[JSONPathSegment, ...]:
 
 
 def describe_value(value: Json) -> str:
-    """Return what a value is, in a few words."""
+    """Describe a value in a few words."""
     if isinstance(value, dict):
         return f"an object with the keys {_listed(list(value))}" if value else "an empty object"
     if isinstance(value, list):
@@ -108,7 +108,7 @@ def _load(file: IO[bytes]) -> Json:
     if size > MAX_CONTENT_BYTES:
         raise Invalid(
             field="path",
-            problem=f"works on content of up to {MAX_CONTENT_BYTES:,} bytes; this one has "
+            problem=f"works on content of up to {MAX_CONTENT_BYTES:,} bytes; this content has "
             f"{size:,}; read it with lines, head, tail, grep or pages",
         )
     file.seek(0)
@@ -145,7 +145,7 @@ def _resolve(
 
 
 def _descendants(value: Json, time_limit: TimeLimit) -> Iterator[Json]:
-    """Yield a value and all values inside it, outer ones first, without recursion."""
+    """Yield a value and all values inside it, outer values first, without recursion."""
     stack = [value]
     while stack:
         time_limit.check()
@@ -191,7 +191,7 @@ def _is_singular(segment: JSONPathSegment) -> bool:
 
 
 def _check_exists(value: Json, segments: Iterable[JSONPathSegment]) -> None:
-    """Raise an error that says where a path stops, and where it could go on."""
+    """Raise an error that says where a path ends, and which keys exist there."""
     here = "$"
     for segment in segments:
         selector: Any = segment.selectors[0]

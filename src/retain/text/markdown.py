@@ -1,9 +1,9 @@
 """Markdown documents: headings and blocks, edits of single sections, splitting into parts.
 
-Documents are read as CommonMark reads them: a `#` inside code, HTML, a block quote or a list is no
+Documents are parsed as CommonMark: a `#` inside code, HTML, a block quote or a list is not a
 heading. A section is a heading and everything up to the next heading of the same or a higher level.
-Edits leave every byte outside the section alone; the result is parsed again, and an edit that would
-change the meaning of the rest of the document is refused.
+Edits do not change any byte outside the section. The result is parsed again, and an edit that would
+change the meaning of the rest of the document is rejected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NEXT_LIST_ITEM = re.compile(r"\n(?=(?:[-*+]|\d{1,9}[.)])[ \t])")
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading and the place of its section."""
+    """A heading and the position of its section."""
 
     level: int
     text: str
@@ -64,7 +64,7 @@ class Heading:
 
     @property
     def header(self) -> str:
-        """The heading in the form in which a caller names it."""
+        """The heading as a caller writes it, such as `## Preferences`."""
         return f"{'#' * self.level} {self.text}".rstrip()
 
 
@@ -131,7 +131,7 @@ def heading_text(content: str) -> str:
 
 
 def _line_starts(text: str) -> list[int]:
-    """Return where each line starts, and where the last one ends."""
+    """Return the start of each line, and the end of the last line."""
     return [0, *(line_end.end() for line_end in _LINE_END.finditer(text)), len(text)]
 
 
@@ -183,7 +183,7 @@ def _block_starts(text: str, start: int) -> Iterator[Block]:
         if is_last or len(slice_blocks) <= 1:
             yield from slice_blocks
         else:
-            yield from slice_blocks[:-1]  # the last block may go on in the next slice
+            yield from slice_blocks[:-1]  # the last block may continue in the next slice
         if is_last:
             return
         if len(slice_blocks) > 1:
@@ -218,7 +218,10 @@ def _open_fence(tokens: Sequence[Token]) -> str:
 
 
 def _after_slice(text: str, start: int, fence: str) -> int:
-    """Return where to go on after a slice that one block fills: at a new line, after its code."""
+    """Return the start of the next slice after one that a single block fills.
+
+    It starts at a new line, and after the end of a code block.
+    """
     if fence:
         closing = re.compile(
             rf"^ {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*+[ \t]*+\r?$", re.MULTILINE
@@ -236,7 +239,9 @@ _cached_ends: dict[bytes, tuple[int, ...]] = {}
 
 
 def split_parts(text: str) -> list[str]:
-    """Split a document into parts, which joined are the text; a prompt may leave out the last.
+    """Split a document into parts, of which a prompt may leave out the last ones.
+
+    The parts joined are the text.
 
     Parts are the outermost sections, or those below the title if there is only one title. Long
     sections are divided between blocks and list items, and many small sections are joined.
@@ -255,19 +260,19 @@ def split_parts(text: str) -> list[str]:
 
 
 def _part_starts(text: str) -> list[int]:
-    """Return where parts start, however many there are."""
+    """Return the starts of the parts; their number is not limited yet."""
     headings: list[Block] = []
-    places: list[int] = []  # other places where the text may be divided
+    positions: list[int] = []  # other positions where the text may be divided
     structured = text[:MAX_STRUCTURED_CHARACTERS]
     for block in blocks(structured):
         if block.level:
             headings.append(block)
             continue
-        places.append(block.start)
+        positions.append(block.start)
         if _LIST_ITEM.match(text, block.start):
             items = _NEXT_LIST_ITEM.finditer(structured, block.start, block.end)
-            places += [item.end() for item in items]
-    places += _line_starts_from(text, len(structured))
+            positions += [item.end() for item in items]
+    positions += _line_starts_from(text, len(structured))
     cuts = {0, len(text)}
     while headings:
         outermost = [headings[0]]
@@ -277,11 +282,11 @@ def _part_starts(text: str) -> list[int]:
         cuts |= {heading.start for heading in outermost}
         # Below a single title, the sections of the next level are the parts.
         headings = headings[1:] if len(outermost) == 1 else []
-    return _divide(sorted(cuts), places)
+    return _divide(sorted(cuts), positions)
 
 
 def _line_starts_from(text: str, start: int) -> Iterator[int]:
-    """Yield places where lines start, about one part apart."""
+    """Yield starts of lines, about one part apart."""
     while start < len(text):
         yield start
         line_end = text.rfind("\n", start, start + PART_CHARACTERS)
@@ -290,29 +295,29 @@ def _line_starts_from(text: str, start: int) -> Iterator[int]:
         start = line_end + 1 if line_end >= 0 else len(text)
 
 
-def _divide(cuts: Sequence[int], places: Sequence[int]) -> list[int]:
-    """Return the starts of the parts between `cuts`, dividing long ones at some of the `places`."""
+def _divide(cuts: Sequence[int], positions: Sequence[int]) -> list[int]:
+    """Return the starts of the parts between `cuts`; divide long parts at some `positions`."""
     starts = []
-    remaining = iter(places)
-    place = next(remaining, None)
+    remaining = iter(positions)
+    position = next(remaining, None)
     for start, end in pairwise(cuts):
         starts.append(start)
         last_fitting = start
-        while place is not None and place < end:
-            if place > start:
-                if place - starts[-1] > PART_CHARACTERS and last_fitting > starts[-1]:
+        while position is not None and position < end:
+            if position > start:
+                if position - starts[-1] > PART_CHARACTERS and last_fitting > starts[-1]:
                     starts.append(last_fitting)
-                if place - starts[-1] > PART_CHARACTERS:
-                    starts.append(place)
-                last_fitting = place
-            place = next(remaining, None)
+                if position - starts[-1] > PART_CHARACTERS:
+                    starts.append(position)
+                last_fitting = position
+            position = next(remaining, None)
         if end - starts[-1] > PART_CHARACTERS and last_fitting > starts[-1]:
             starts.append(last_fitting)
     return starts
 
 
 def _limit_parts(starts: Sequence[int], length: int) -> Sequence[int]:
-    """Join parts if there are too many. The first stay small, because they are left out last."""
+    """Join parts if there are too many. The first parts stay small: they are left out last."""
     if len(starts) <= MAX_PARTS:
         return starts
     joined = _join_neighbours(starts, length, PART_CHARACTERS)
@@ -337,7 +342,7 @@ def _join_neighbours(starts: Sequence[int], length: int, limit: int) -> list[int
 
 
 def append(document: str, text: str) -> str:
-    """Return the document, a blank line and the text; keep at most one line ending at the end."""
+    """Return the document, a blank line and the text, with at most one line ending at the end."""
     if not text.strip():
         return document
     ending = _line_ending(document, text)
@@ -394,7 +399,7 @@ def delete_section(text: str, header: str) -> Edited:
             return Edited(result, same)
     raise Invalid(
         field="header",
-        problem=f"names the section {section.header!r}; without it, the next section would become "
+        problem=f"names the section {section.header!r}, without which the next section would become "
         "part of a list. Overwrite the whole document instead",
     )
 
@@ -431,7 +436,7 @@ def replace_section(text: str, header: str, body: str) -> Edited:
     swallowed = following[0].header if following else section.header
     raise Invalid(
         field="text",
-        problem=f"would swallow the section {swallowed!r} that follows; "
+        problem=f"would include the next section, {swallowed!r}; "
         "close every code fence, comment and HTML tag in it",
     )
 
@@ -449,7 +454,7 @@ def _section_would_end(heading: Heading, section: Heading) -> Invalid:
 
 
 def _find_section(headings: Sequence[Heading], header: str) -> tuple[int, int]:
-    """Return the index of the heading that a header names, and how many headings it could name.
+    """Return the index of the first heading that matches a header, and the number of matches.
 
     Without leading `#`s, a header names a heading of any level.
     """
@@ -488,7 +493,7 @@ def shortened(header: str) -> str:
 
 
 def _without_own_heading(body: str, section: Heading) -> str:
-    """Return a body without the section's heading, which models like to repeat."""
+    """Return a body without the section's heading, which models often repeat."""
     body = _trim(body)
     first = next(iter(outline(body)), None)
     if first is None or first.start or first.text.casefold() != section.text.casefold():
@@ -508,7 +513,7 @@ def _blank_lines(body: str) -> tuple[str, str]:
 def _headings_between(
     headings: Sequence[Heading], before: Sequence[Heading], after: Sequence[Heading], shift: int
 ) -> Sequence[Heading] | None:
-    """Return the headings between `before` and `after`; None if one of those is no longer there."""
+    """Return the headings between `before` and `after`; None if one of these was lost."""
     if len(headings) < len(before) + len(after):
         return None
     split = len(headings) - len(after)
