@@ -1,6 +1,6 @@
-"""Kinds of memory, each in a module or folder of its own.
+"""Kinds of memory, each in a separate module or folder.
 
-KINDS has them in the order in which an import can insert their rows.
+KINDS lists them in the order in which an import can insert their rows.
 """
 
 from retain.kinds.agents import Agents

@@ -149,7 +149,7 @@ class Agents(Kind):
         active: bool | None = None,
         if_version: int | None = None,
     ) -> Agent:
-        """Change the given fields of an agent; with `if_version`, only that version of it."""
+        """Change the given fields of an agent; with `if_version`, only if it has that version."""
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")
         changes = self._values(
@@ -244,7 +244,7 @@ class Agents(Kind):
         return {**checked, "name": name, "tools": names_json, "active": is_active}
 
     def _check_tools(self, names: Sequence[str]) -> None:
-        """Raise Invalid for an unknown tool name, so that no agent silently lacks a tool."""
+        """Raise Invalid for an unknown tool name; otherwise the agent would silently lack it."""
         known = [
             tool.name
             for kind in self._services.kinds.values()

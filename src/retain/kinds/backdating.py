@@ -63,7 +63,7 @@ def backdate_active_session(sessions: Sessions, id: str, updated: datetime) -> N
 
 
 def deactivate_session(sessions: Sessions, id: str) -> None:
-    """Make a session no longer the active one."""
+    """Make a session inactive."""
     sessions._write(
         "edit",
         lambda tx: tx.run(
@@ -87,7 +87,7 @@ def backdate_item(
     *,
     expires: datetime | None = None,
 ) -> None:
-    """Set the times of an item, in the index too, unless it was changed since."""
+    """Set the times of an item, also in the index, unless the item was changed since."""
     area = area_of(items._owner.user)
     place = join_names(namespace)
     created_at = clock.from_datetime(created, "created_at")
@@ -161,7 +161,7 @@ def add_reference(
     created: datetime,
     updated: datetime,
 ) -> None:
-    """Add a reference with its times, and whether it is active, in one transaction."""
+    """Add a reference with its times and its active state, in one transaction."""
     created_at = clock.from_datetime(created, "created_at")
     updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
@@ -224,9 +224,9 @@ def add_call(
     session: str | None,
     created: datetime | None,
 ) -> bool:
-    """Record a model call under an id and with its time; return False if it is recorded already.
+    """Record a model call with an id and a time; return False if it is already recorded.
 
-    Raise Conflict if the id is that of another call.
+    Raises Conflict if another call has this id.
     """
     values = checked(interactions._owner, interactions._settings, usage, session) | {"id": id}
     at = None if created is None else clock.from_datetime(created, "created_at")

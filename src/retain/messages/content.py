@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from retain.base import canonical, tokens
@@ -17,17 +17,17 @@ Content = str | Mapping[str, Any] | JsonText
 """Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
 
 WITHOUT_MODEL = "without_model"
-"""Marks a stored answer as a notice of retain that no model wrote; notices are not memories."""
+"""Marks a stored answer that retain wrote without a model: a notice, which is not a memory."""
 NO_MODEL_NOTICE = (
     "No model is set (`model` and `base_url` in the settings), so this was written without one."
 )
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
 VENDOR_FIELDS = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
-"""Fields of imports and frameworks for lossless export: in no prompt, and without tokens."""
+"""Fields of imports and frameworks for lossless export. They are not part of prompts or counts."""
 _IMAGES = ("image", "image_url", "input_image")
 _CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
-_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # encoded data, which nobody searches for
+_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # encoded data, which is not searchable
 _MAX_CALL_CHARACTERS = 300
 
 
@@ -36,9 +36,9 @@ def parse_content(
 ) -> tuple[str, int, bool, Mapping[str, Any]]:
     """Return content as JSON text, its tokens, whether it calls tools, and its parsed value."""
     if isinstance(content, str) and not isinstance(content, JsonText):
-        written = canonical.text(content, field, limit, policy)
-        raw = canonical.within(f'{{"text":{canonical.quote(written)}}}', field, limit)
-        return raw, tokens.estimate(written) + TOKENS_PER_MESSAGE, False, {"text": written}
+        text = canonical.text(content, field, limit, policy)
+        raw = canonical.within(f'{{"text":{canonical.quote(text)}}}', field, limit)
+        return raw, tokens.estimate(text) + TOKENS_PER_MESSAGE, False, {"text": text}
     raw = canonical.dump(content, field, limit, policy)
     value = json.loads(raw)
     if not isinstance(value, dict):
@@ -51,14 +51,12 @@ def spoken_text(content: Mapping[str, Any]) -> str:
     text = content.get("text")
     texts = [text] if isinstance(text, str) and text else []
     for part in _listed(content, "parts"):
-        part_text = (
-            part.get("text") if not pairing.is_result(part) and not pairing.is_call(part) else None
-        )
-        if (
-            isinstance(part_text, str)
-            and part_text
-            and not any(part_text in earlier for earlier in texts)
-        ):
+        if pairing.is_result(part) or pairing.is_call(part):
+            continue
+        part_text = part.get("text")
+        if not isinstance(part_text, str) or not part_text:
+            continue
+        if not any(part_text in earlier for earlier in texts):
             texts.append(part_text)
     for part in _listed(content, "attachments"):
         if part.get("type") not in _IMAGES:
@@ -74,15 +72,15 @@ def is_notice(content: Mapping[str, Any]) -> bool:
 def searchable_text(role: str, content: Mapping[str, Any]) -> str:
     """Return the searchable text of a message: text, captions, tool calls and their results.
 
-    Binary data is left out, and a notice of retain has none.
+    Binary data is left out. A notice of retain has no searchable text.
     """
     if is_notice(content):
         return ""
     if content.keys() == {"text"} and isinstance(content["text"], str):
         return content["text"] if content["text"].strip() else ""
     texts = [spoken_text(content)]
-    shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
-    texts += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
+    for part in (*_listed(content, "parts"), *_listed(content, "attachments")):
+        texts += [part[name] for name in _CAPTIONS if isinstance(part.get(name), str)]
     texts += [
         f"{call.name} {_text(call.arguments)}"[:_MAX_CALL_CHARACTERS]
         for call in pairing.tool_calls(content)
@@ -96,7 +94,7 @@ def searchable_text(role: str, content: Mapping[str, Any]) -> str:
 
 
 def whole_text(role: str, content: Mapping[str, Any]) -> str:
-    """Return all text of a message: what it says, its tool calls and their results, in full."""
+    """Return all text of a message: its own text, its tool calls and their results, in full."""
     texts = [spoken_text(content)]
     texts += [f"{call.name} {_text(call.arguments)}" for call in pairing.tool_calls(content)]
     texts += [_text(result.output) for result in pairing.tool_results(role, content)]
@@ -104,45 +102,45 @@ def whole_text(role: str, content: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return (
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
-    )
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if value else ""
 
 
 def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the images of content: `{"url": …}`, or `{"data": base64, "media_type": …}`."""
-    parts = [part for name in ("parts", "attachments") for part in _listed(content, name)]
-    return [image for part in parts if part.get("type") in _IMAGES for image in _image(part)]
+    result: list[Mapping[str, Any]] = []
+    for part in (*_listed(content, "parts"), *_listed(content, "attachments")):
+        if part.get("type") in _IMAGES:
+            result += _image(part)
+    return result
 
 
 def _cost(value: Mapping[str, Any], raw: str) -> int:
-    """Count the tokens of content: text, the JSON of anything else, a fixed number per image."""
+    """Count the tokens of content: text, or JSON, and a fixed number for each image."""
     if any(name in value for name in VENDOR_FIELDS):
         value = {name: item for name, item in value.items() if name not in VENDOR_FIELDS}
         raw = json.dumps(value, ensure_ascii=False)
     if value.keys() == {"text"} and isinstance(value["text"], str):
         return tokens.estimate(value["text"]) + TOKENS_PER_MESSAGE
-    shown = images(value)
-    if shown:
-        without_images = {
-            name: [
-                part
-                for part in item
-                if not (isinstance(part, dict) and part.get("type") in _IMAGES)
-            ]
-            if name in ("parts", "attachments") and isinstance(item, list)
-            else item
-            for name, item in value.items()
-        }
+    image_count = len(images(value))
+    if image_count:
+        without_images = dict(value)
+        for name in ("parts", "attachments"):
+            if isinstance(value.get(name), list):
+                without_images[name] = [part for part in value[name] if not _is_image(part)]
         raw = json.dumps(without_images, ensure_ascii=False)
-    return tokens.estimate(raw) + TOKENS_PER_MESSAGE + TOKENS_PER_IMAGE * len(shown)
+    return tokens.estimate(raw) + TOKENS_PER_MESSAGE + TOKENS_PER_IMAGE * image_count
 
 
-def _listed(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    listed = content.get(name)
-    yield from (
-        (part for part in listed if isinstance(part, dict)) if isinstance(listed, list) else ()
-    )
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in _IMAGES
+
+
+def _listed(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of the content."""
+    items = content.get(name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _image(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -30,46 +30,48 @@ class FoldPoint:
 
 
 def fold_points(turns: Sequence[Turn], keep: int, patience: int) -> list[FoldPoint]:
-    """Return the fold points that leave at least `keep` turns, or come as near as pairs allow.
+    """Return the fold points that leave at least `keep` turns, as far as tool calls allow.
 
     The last message is never folded: an agent may be in the middle of a turn.
     """
-    free = pairing.safe_cuts(turns)
-    for place in _open(turns):
-        if len(turns) - place <= patience:  # its result may still arrive
-            free[place + 1 :] = [False] * (len(free) - place - 1)
-    places = [place for place in range(1, len(turns)) if free[place]]
+    can_end = pairing.safe_cuts(turns)
+    for call in _calls_without_result(turns):
+        if len(turns) - call <= patience:  # the result may still arrive
+            can_end[call + 1 :] = [False] * (len(can_end) - call - 1)
+    ends = [end for end in range(1, len(turns)) if can_end[end]]
     goal = len(turns) - keep
-    near = [place for place in places if place <= goal] or places[:1]
-    if near and near[-1] != goal:  # the end has to move anyway: prefer to end before a user message
-        asking = [
-            place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"
-        ]
-        near = near[: near.index(asking[-1]) + 1] if asking else near
+    chosen = [end for end in ends if end <= goal] or ends[:1]
+    if chosen and chosen[-1] != goal:
+        # The fold cannot end at the goal: prefer an end before a user message nearby.
+        nearby = [end for end in chosen if chosen[-1] - end <= keep // 2]
+        before_user = [end for end in nearby if turns[end].role == "user"]
+        if before_user:
+            chosen = chosen[: chosen.index(before_user[-1]) + 1]
     points = []
     start = 0
-    for place in near:
-        points.append(
-            FoldPoint(
-                turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place])
-            )
-        )
-        start = place
+    for end in chosen:
+        tokens = sum(turn.tokens + _FRAME for turn in turns[start:end])
+        points.append(FoldPoint(turns[end - 1].seq, tokens))
+        start = end
     return points
 
 
-def _open(turns: Sequence[Turn]) -> list[int]:
-    """Return the places of calls without a result; a call with an id needs a result with it."""
-    waiting: dict[str, int] = {}
-    nameless: list[str] = []
-    for place, turn in enumerate(turns):
+def _calls_without_result(turns: Sequence[Turn]) -> list[int]:
+    """Return the indexes of turns whose tool calls have no result yet.
+
+    A call with an id needs a result with the same id.
+    """
+    waiting: dict[str, int] = {}  # call id → index of its turn
+    calls_without_id: list[str] = []
+    for index, turn in enumerate(turns):
         for result in pairing.tool_results(turn.role, turn.content):
-            waiting.pop(result.id or (nameless.pop(0) if nameless else ""), None)
-        if turn.role == "assistant" and (calls := pairing.tool_calls(turn.content)):
-            nameless = [f"{place} {n}" for n, call in enumerate(calls) if not call.id]
-            waiting.update(
-                dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place)
-            )
+            id = result.id or (calls_without_id.pop(0) if calls_without_id else "")
+            waiting.pop(id, None)
+        calls = pairing.tool_calls(turn.content) if turn.role == "assistant" else []
+        if calls:
+            calls_without_id = [f"{index} {n}" for n, call in enumerate(calls) if not call.id]
+            ids = [call.id for call in calls if call.id]
+            waiting |= dict.fromkeys([*calls_without_id, *ids], index)
         elif turn.role != "tool":
-            nameless = []
+            calls_without_id = []
     return sorted(set(waiting.values()))

@@ -1,4 +1,4 @@
-"""Message records: as stored, and as appended."""
+"""Message records: stored messages, and new messages to append."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ PROVIDER_FIELDS = (
     "audio",
     "reasoning_content",
 )
-"""Fields of providers beside role and content; they become part of the content."""
+"""Fields of providers' formats besides role and content; they become part of the content."""
 _ROLES = {"developer": "system", "function": "tool"}
-"""Roles with another name at some providers."""
+"""Other names of roles that some providers use."""
 _TEXT = '{"text":"'
 
 
@@ -78,11 +78,9 @@ class Message:
         if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
             return raw[len(_TEXT) : -2]  # most messages are only text, without escapes
         text = self.content.get("text")
-        return (
-            text
-            if isinstance(text, str) and text
-            else spoken_text({"parts": self.content.get("parts")})
-        )
+        if isinstance(text, str) and text:
+            return text
+        return spoken_text({"parts": self.content.get("parts")})
 
 
 @dataclass(frozen=True)
@@ -122,9 +120,9 @@ def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
     return records
 
 
-def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
-    """Return the fields of a new message, which is a record or in a provider's format."""
-    where = f"messages[{place}]"
+def message_fields(message: NewMessage | Mapping[str, Any], index: int) -> dict[str, Any]:
+    """Return the fields of a new message, which is a record or has a provider's format."""
+    where = f"messages[{index}]"
     if type(message) is NewMessage and type(message.content) is str and message.role in ROLES:
         return dict(vars(message))  # most messages: there is nothing to convert
     fields = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
@@ -134,29 +132,29 @@ def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[
     if unknown:
         known = ", ".join([*NewMessage.__dataclass_fields__, *PROVIDER_FIELDS])
         raise Invalid(
-            field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}"
+            field=where, problem=f"has an unknown field {unknown[0]!r}; the fields are {known}"
         )
-    folded = {name: _unpacked_list(fields.pop(name)) for name in PROVIDER_FIELDS if name in fields}
-    folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
-    if "role" not in fields or not ("content" in fields or folded):
+    extras = {name: _unpacked_list(fields.pop(name)) for name in PROVIDER_FIELDS if name in fields}
+    extras = {name: value for name, value in extras.items() if value not in (None, [], "")}
+    if "role" not in fields or not ("content" in fields or extras):
         raise Invalid(field=where, problem="requires `role` and `content`")
     role = fields["role"]
     content = fields.get("content")
     fields["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
     fields["content"] = merge_content(
-        "" if content is None else content, f"{where}.content", fields["role"], folded
+        "" if content is None else content, f"{where}.content", fields["role"], extras
     )
     return fields
 
 
 def merge_content(
-    content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None
+    content: Any, field: str, role: str, extras: Mapping[str, Any] | None = None
 ) -> Content:
-    """Return content as stored: a list becomes `parts`, provider fields are merged into it."""
-    if type(content) is str and not folded:
+    """Return content to store: a list becomes `parts`, and provider fields are merged into it."""
+    if type(content) is str and not extras:
         return content
     if isinstance(content, list | tuple):
-        if not content and not folded:
+        if not content and not extras:
             raise Invalid(
                 field=field,
                 problem="must be text, a JSON object or a non-empty list of parts",
@@ -165,34 +163,37 @@ def merge_content(
             {"type": "text", "text": part} if isinstance(part, str) else part
             for part in _unpacked_list(content)
         ]
-        if wrong := [part for part in parts if not isinstance(part, Mapping)]:
+        invalid = [part for part in parts if not isinstance(part, Mapping)]
+        if invalid:
             raise Invalid(
                 field=field,
-                problem=f"is a list of parts, but {str(wrong[0])[:50]!r} is neither text nor an object",
+                problem=f"is a list of parts, but {str(invalid[0])[:50]!r} is neither text nor an object",
             )
         texts = [part.get("text") for part in parts if part.get("type") == "text"]
-        plain = (
+        is_plain_text = (
             role == "tool"
             and len(texts) == len(parts)
             and all(isinstance(text, str) for text in texts)
         )
-        content = {"text": "\n".join(map(str, texts))} if plain else {"parts": parts}
-    known = canonical.parse(content, field) if isinstance(content, JsonText) else content
-    if isinstance(known, Mapping) and {"role", "content"} <= known.keys():
+        content = {"text": "\n".join(map(str, texts))} if is_plain_text else {"parts": parts}
+    value = canonical.parse(content, field) if isinstance(content, JsonText) else content
+    if isinstance(value, Mapping) and {"role", "content"} <= value.keys():
         raise Invalid(
             field=field,
             problem="is a whole message; pass its content, or pass the message to `extend`",
         )
-    if not folded:
+    if not extras:
         return content  # type: ignore[no-any-return]
-    if not isinstance(known, str | Mapping):
+    if not isinstance(value, str | Mapping):
         raise Invalid(field=field, problem="must be text, a list of parts or a JSON object")
-    merged = {"text": known} if isinstance(known, str) else dict(known)
-    if twice := sorted(merged.keys() & folded.keys()):
+    merged = {"text": value} if isinstance(value, str) else dict(value)
+    duplicates = sorted(merged.keys() & extras.keys())
+    if duplicates:
         raise Invalid(
-            field=field, problem=f"contains {twice[0]!r}, which is also set on the message itself"
+            field=field,
+            problem=f"contains {duplicates[0]!r}, which is also set on the message itself",
         )
-    return {**merged, **folded}
+    return {**merged, **extras}
 
 
 def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
@@ -204,18 +205,14 @@ def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
 
 
 def _unpacked_list(value: Any) -> Any:
-    return (
-        [_unpacked_one(item) for item in value]
-        if isinstance(value, list | tuple)
-        else _unpacked_one(value)
-    )
+    if isinstance(value, list | tuple):
+        return [_unpacked_one(item) for item in value]
+    return _unpacked_one(value)
 
 
 def _unpacked_one(value: Any) -> Any:
     """Return a record of a provider's library as a JSON object; other values unchanged."""
-    write = getattr(value, "model_dump", None)
-    return (
-        write(mode="json", exclude_none=True)
-        if callable(write) and not isinstance(value, Mapping | type)
-        else value
-    )
+    model_dump = getattr(value, "model_dump", None)
+    if callable(model_dump) and not isinstance(value, Mapping | type):
+        return model_dump(mode="json", exclude_none=True)
+    return value

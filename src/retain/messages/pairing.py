@@ -6,7 +6,7 @@ summarizes or renders messages uses this module to keep pairs together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ _OUTPUTS = ("text", "content", "output", "result")
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call; `arguments` are an object or JSON text, as the model gave them."""
+    """A tool call; `arguments` are an object or JSON text, as the model sent them."""
 
     id: str
     name: str
@@ -44,8 +44,8 @@ class Result:
     output: Any
 
 
-class Spoken(Protocol):
-    """The part of a message that pairing needs."""
+class HasContent(Protocol):
+    """The fields of a message that pairing needs."""
 
     @property
     def role(self) -> str:
@@ -62,17 +62,19 @@ def tool_calls(content: Mapping[str, Any]) -> list[Call]:
     """Return the tool calls of a message."""
     if content.keys() == {"text"}:
         return []
-    calls = [*_parts(content, _CALLS)]
+    calls = _parts(content, _CALLS)
     listed = content.get("tool_calls")
-    calls += [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    if isinstance(listed, list):
+        calls += [call for call in listed if isinstance(call, dict)]
     for name in _CALLS:
         single = content.get(name)
-        calls += [single] if isinstance(single, dict) else []
+        if isinstance(single, dict):
+            calls.append(single)
     return [_call(call) for call in calls]
 
 
 def tool_results(role: str, content: Mapping[str, Any]) -> list[Result]:
-    """Return the tool results of a message: of role `tool`, or with parts that are results."""
+    """Return the tool results of a message: of its parts, or of a message with the role `tool`."""
     results = [
         Result(_first(part, _IDS) or "", _output(part)) for part in _parts(content, _RESULTS)
     ]
@@ -81,7 +83,7 @@ def tool_results(role: str, content: Mapping[str, Any]) -> list[Result]:
     return results
 
 
-def is_plain_text(message: Spoken) -> bool:
+def is_plain_text(message: HasContent) -> bool:
     """Return whether a message is only text; checks the JSON text without parsing it."""
     raw = getattr(message, "raw", None)
     if raw is None:
@@ -110,84 +112,84 @@ def shrink_outputs(
     role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]
 ) -> dict[str, Any]:
     """Return content whose tool outputs are replaced by `smaller(output, call id)`."""
-    shrunk = dict(content)
-    parts = content.get("parts")
-    if any(True for _ in _parts(content, _RESULTS)):
-        assert isinstance(parts, list)
-        shrunk["parts"] = [
-            _smaller(part, smaller) if _is_part(part, _RESULTS) else part for part in parts
+    if _parts(content, _RESULTS):
+        parts = [
+            _shrink_part(part, smaller) if _is_part(part, _RESULTS) else part
+            for part in content["parts"]
         ]
-    elif role == "tool":
-        return _smaller(content, smaller)
-    return shrunk
+        return {**content, "parts": parts}
+    if role == "tool":
+        return _shrink_part(content, smaller)
+    return dict(content)
 
 
-def match_results(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int]]:
+def match_results(messages: Sequence[HasContent]) -> dict[tuple[int, int], tuple[int, int]]:
     """Match calls with results: (message, index) of a call → (message, index) of its result.
 
-    A result with a call id answers that call. One without answers the first open call of the last
-    message with calls.
+    A result with a call id belongs to that call. A result without an id belongs to the first call
+    without a result in the last message with calls.
     """
     matches: dict[tuple[int, int], tuple[int, int]] = {}
-    named: dict[str, tuple[int, int]] = {}
+    calls_by_id: dict[str, tuple[int, int]] = {}
     latest: list[tuple[int, int]] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role != "tool" and is_plain_text(message):
             latest = []
             continue
         for number, result in enumerate(tool_results(message.role, message.content)):
-            call = (
-                named.pop(result.id, None)
-                if result.id
-                else next((c for c in latest if c not in matches), None)
-            )
-            if call is not None and call not in matches:
-                matches[call] = (place, number)
+            if result.id:
+                match = calls_by_id.pop(result.id, None)
+            else:
+                match = next((call for call in latest if call not in matches), None)
+            if match is not None and match not in matches:
+                matches[match] = (index, number)
         calls = tool_calls(message.content) if message.role == "assistant" else []
         if calls:
-            latest = [(place, number) for number in range(len(calls))]
-            named.update({call.id: (place, number) for number, call in enumerate(calls) if call.id})
+            latest = [(index, number) for number in range(len(calls))]
+            for number, call in enumerate(calls):
+                if call.id:
+                    calls_by_id[call.id] = (index, number)
         elif message.role != "tool":
             latest = []
     return matches
 
 
-def safe_cuts(messages: Sequence[Spoken]) -> list[bool]:
+def safe_cuts(messages: Sequence[HasContent]) -> list[bool]:
     """Return for each index, including the end, whether the conversation may be cut before it.
 
     A cut must not separate a call from its result.
     """
-    free = [True] * (len(messages) + 1)
-    places: dict[str, int] = {}
+    can_cut = [True] * (len(messages) + 1)
+    calls_by_id: dict[str, int] = {}
     latest = None
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role != "tool" and is_plain_text(message):
             latest = None
             continue
         for result in tool_results(message.role, message.content):
-            origin = places.get(result.id, latest if not result.id else None)
-            if origin is not None:
-                for between in range(origin + 1, place + 1):
-                    free[between] = False
+            call_index = calls_by_id.get(result.id) if result.id else latest
+            if call_index is not None:
+                for between in range(call_index + 1, index + 1):
+                    can_cut[between] = False
         calls = tool_calls(message.content) if message.role == "assistant" else []
         if calls:
-            latest = place
-            places.update({call.id: place for call in calls if call.id})
+            latest = index
+            calls_by_id |= {call.id: index for call in calls if call.id}
         elif message.role != "tool":
             latest = None
-    return free
+    return can_cut
 
 
-def _parts(content: Mapping[str, Any], kinds: set[str]) -> Iterator[Mapping[str, Any]]:
+def _parts(content: Mapping[str, Any], kinds: set[str]) -> list[Mapping[str, Any]]:
     parts = content.get("parts")
-    yield from (part for part in parts if _is_part(part, kinds)) if isinstance(parts, list) else ()
+    return [part for part in parts if _is_part(part, kinds)] if isinstance(parts, list) else []
 
 
 def _is_part(part: Any, kinds: set[str]) -> bool:
     return isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in kinds
 
 
-def _smaller(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
+def _shrink_part(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
     id = _first(part, _IDS) or ""
     return {
         name: smaller(_text_of(value), id) if name in _OUTPUTS and value else value
@@ -197,11 +199,11 @@ def _smaller(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dic
 
 def _call(call: Mapping[str, Any]) -> Call:
     function = call.get("function")
-    named = function if isinstance(function, dict) else call
-    name = _first(named, ("name", "tool_name", "tool")) or (
-        call["type"] if _is_part(call, _BUILT_IN) else "unknown"
-    )
-    arguments: Any = next((named[key] for key in _ARGUMENTS if named.get(key) is not None), {})
+    fields = function if isinstance(function, dict) else call
+    name = _first(fields, ("name", "tool_name", "tool"))
+    if not name:
+        name = call["type"] if _is_part(call, _BUILT_IN) else "unknown"
+    arguments: Any = next((fields[key] for key in _ARGUMENTS if fields.get(key) is not None), {})
     return Call(_first(call, _IDS) or "", name, arguments)
 
 
@@ -210,14 +212,13 @@ def _output(part: Mapping[str, Any]) -> Any:
 
 
 def _text_of(output: Any) -> Any:
-    """Return the text of an output that consists of text blocks; any other unchanged."""
-    blocks = (
-        isinstance(output, list)
-        and output
-        and all(_is_part(block, {"text", "output_text"}) for block in output)
-    )
-    texts = [block.get("text") for block in output] if blocks else []
-    return "\n".join(texts) if texts and all(isinstance(text, str) for text in texts) else output
+    """Return the text of an output that consists of text blocks; other outputs unchanged."""
+    if not isinstance(output, list) or not output:
+        return output
+    if not all(_is_part(block, {"text", "output_text"}) for block in output):
+        return output
+    texts = [block.get("text") for block in output]
+    return "\n".join(texts) if all(isinstance(text, str) for text in texts) else output
 
 
 def _first(value: Mapping[str, Any], names: Sequence[str]) -> str | None:

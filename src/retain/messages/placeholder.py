@@ -1,4 +1,4 @@
-"""Placeholders: `[MemoryRef: key - description]` stands in a prompt for content stored elsewhere.
+"""Placeholders: in a prompt, `[MemoryRef: key - description]` replaces content stored elsewhere.
 
 A key consists of letters, digits, hyphens, underscores and dots. Text that imitates a placeholder
 is neutralized.
@@ -26,7 +26,7 @@ _PLACEHOLDER = LazyPattern(
     r"(?: - (?P<description>[^\[\]\n]*))?\]"
 )
 _UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
-"""Characters between two letters that neither a reader nor a model notices."""
+"""Invisible characters and separators between two letters, which readers and models overlook."""
 _WIDE = 0xFEE0  # offset from a letter to its full-width form
 _LETTERS = "".join(
     f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}"
@@ -58,9 +58,10 @@ def is_key(text: str) -> bool:
 
 
 def message_key(session: str, seq: int) -> str:
-    """Return the key under which a stored message can be opened; "" if its session has no such key.
+    """Return the key that opens a stored message; "" if the session id is not valid in a key.
 
-    The key names the message itself, so nothing is stored twice, and a removed message is gone.
+    The key refers to the message itself, so the text is not stored twice, and removing the message
+    also removes the text.
     """
     key = f"message-{seq}-{session}"
     return key if is_key(key) else ""
@@ -95,7 +96,7 @@ def one_line(description: str) -> str:
     if description.isprintable() and not (
         "[" in description or "]" in description or "  " in description
     ):
-        line = description.strip()  # the common case, for every reference of every prompt
+        line = description.strip()  # the common case; this runs for every reference of a prompt
     else:
         line = _BREAKS.sub(" ", description).strip()
     if len(line) <= MAX_DESCRIPTION:
@@ -123,10 +124,10 @@ def verify(text: str, known: Mapping[str, str]) -> str:
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
     parts = []
-    done = 0
+    position = 0
     for match in _PLACEHOLDER.finditer(text):
-        true = known.get(match["key"])
-        if true is not None:
-            parts += [neutralize(text[done : match.start()]), true]
-            done = match.end()
-    return "".join([*parts, neutralize(text[done:])])
+        known_placeholder = known.get(match["key"])
+        if known_placeholder is not None:
+            parts += [neutralize(text[position : match.start()]), known_placeholder]
+            position = match.end()
+    return "".join([*parts, neutralize(text[position:])])

@@ -13,9 +13,9 @@ MIN_CALL_TOKENS = 24
 
 
 def largest_in_window(room: int) -> int:
-    """Return the most tokens that one earlier message may take of a window of `room` tokens.
+    """Return the maximum number of tokens of one earlier message in a window of `room` tokens.
 
-    A power of two, so that a slightly different room does not change every prompt.
+    It is a power of two, so that a slightly different `room` does not change every prompt.
     """
     quarter = 1 << max((room // 4).bit_length() - 1, 0)
     return min(max(quarter, limits.SHORT_TOKENS), max(room // 2, 1))
@@ -35,7 +35,7 @@ def is_long_text(size: int, raw: str) -> bool:
 
 
 def prompt_tokens(role: str, size: int, has_calls: bool, room: int) -> int:
-    """Return about how many tokens a message that is not the newest takes in a prompt."""
+    """Estimate the tokens in a prompt of a message that is not the newest."""
     if size > limits.REF_TOKENS and (role == "user" or has_calls):
         size = limits.SHORT_TOKENS
     if size <= limits.SHORT_TOKENS and 2 * size <= room:
@@ -44,10 +44,10 @@ def prompt_tokens(role: str, size: int, has_calls: bool, room: int) -> int:
 
 
 def leave_out_middle(text: str, room: int, what: str, mark: str = "") -> str:
-    """Return the beginning and the end of a text, and between them what is left out.
+    """Return the beginning and the end of a text, with a notice in place of the middle.
 
     what: the name of the text, such as "message 12"
-    mark: the placeholder that opens it; left out if there is little room
+    mark: the placeholder that opens the whole text; omitted if there is little room
     """
     if tokens.estimate(text) <= room:
         return text
@@ -63,7 +63,7 @@ def leave_out_middle(text: str, room: int, what: str, mark: str = "") -> str:
 
 
 def shorten_arguments(arguments: Any, room: int, mark: str) -> Any:
-    """Return arguments of a tool call whose long texts are shortened; keep the other values.
+    """Return the arguments of a tool call with long texts shortened and other values unchanged.
 
     mark: the placeholder that opens the whole arguments; "" if there is none
     """
@@ -91,13 +91,10 @@ def shorten_arguments(arguments: Any, room: int, mark: str) -> Any:
         if argument_tokens(short) <= room + MIN_CALL_TOKENS:
             return short
     left_out = {"left_out": f"{size:,} tokens of arguments"}
-    if mark:
-        left_out["reference"] = mark
-    return (
-        left_out
-        if argument_tokens(left_out) <= room or not mark
-        else {"left_out": left_out["left_out"]}
-    )
+    with_mark = {**left_out, "reference": mark}
+    if mark and argument_tokens(with_mark) <= room:
+        return with_mark
+    return left_out
 
 
 def argument_tokens(arguments: Any) -> int:

@@ -15,25 +15,22 @@ from retain.messages import pairing
 from retain.messages.message import Message
 
 MAX_PIECES = 8
-_PART = 400  # characters of a part whose kind is not known
-_NAME = 80  # characters of an author, or of a kind of media
-_MIN_OUTPUT_TOKENS = 40  # of each tool output, however many there are
+_MAX_PART_CHARACTERS = 400  # of a part of an unknown kind
+_MAX_NAME_CHARACTERS = 80  # of an author, or of a kind of media
+_MIN_OUTPUT_TOKENS = 40  # of each tool output, even if there are many
 _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
 
 def render(messages: Sequence[Message], max_output_tokens: int | None = None) -> str:
     """Render numbered messages; shorten tool outputs over `max_output_tokens`."""
-    names = {
-        call.id: call.name
-        for message in messages
-        for call in pairing.tool_calls(message.content)
-        if call.id
-    }
+    names = {}
+    for message in messages:
+        names |= {call.id: call.name for call in pairing.tool_calls(message.content) if call.id}
     return "\n".join(_message(message, names, max_output_tokens) for message in messages)
 
 
 def split(messages: Sequence[Message], room: int) -> list[str]:
-    """Return the transcript as texts of at most `room` tokens, as few as possible.
+    """Return the transcript in as few texts as possible, each of at most `room` tokens.
 
     Long tool outputs are shortened first. If the text would need more than
     `MAX_PIECES`, its middle is left out, so that any conversation can be summarized.
@@ -70,11 +67,8 @@ def visible_text(content: Mapping[str, Any]) -> str:
     """Return the text of a message and of its parts."""
     parts = content.get("parts")
     texts = [content.get("text")]
-    texts += (
-        [part.get("text") for part in parts if isinstance(part, dict)]
-        if isinstance(parts, list)
-        else []
-    )
+    if isinstance(parts, list):
+        texts += [part.get("text") for part in parts if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
@@ -84,9 +78,9 @@ def output_text(result: pairing.Result) -> str:
 
 
 def _message(message: Message, names: Mapping[str, str], max_output_tokens: int | None) -> str:
-    owner = f"{message.role} ({_one_line(message.author)})" if message.author else message.role
+    speaker = f"{message.role} ({_one_line(message.author)})" if message.author else message.role
     body = "\n".join(_lines(message, names, max_output_tokens)) or "(nothing)"
-    return f"[{message.seq}] {owner}:\n" + "\n".join(f"    {line}" for line in body.splitlines())
+    return f"[{message.seq}] {speaker}:\n" + "\n".join(f"    {line}" for line in body.splitlines())
 
 
 def _lines(
@@ -102,8 +96,10 @@ def _lines(
         yield f"calls the tool {call.name} with {arguments}"
     for result in results:
         text = output_text(result)
-        named = f" of {names[result.id]}" if result.id in names else ""
-        yield f"result{named}: {text if max_output_tokens is None else shorten(text, max_output_tokens)}"
+        if max_output_tokens is not None:
+            text = shorten(text, max_output_tokens)
+        tool = f" of {names[result.id]}" if result.id in names else ""
+        yield f"result{tool}: {text}"
     parts = message.content.get("parts")
     for part in parts if isinstance(parts, list) else ():
         yield from _part(part)
@@ -115,8 +111,7 @@ def _lines(
 def _part(part: Any) -> Iterator[str]:
     """Yield a part that is neither a call nor a result."""
     kind = part.get("type") if isinstance(part, dict) else None
-    alone = {"parts": [part]}
-    if pairing.tool_calls(alone) or pairing.tool_results("", alone):
+    if pairing.is_call(part) or pairing.is_result(part):
         return
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         yield part["text"]
@@ -124,11 +119,11 @@ def _part(part: Any) -> Iterator[str]:
         yield f"({_one_line(kind)})"
     else:
         text = part if isinstance(part, str) else _json(part)
-        yield _shorten_end(text, _PART)
+        yield _shorten_end(text, _MAX_PART_CHARACTERS)
 
 
 def _one_line(text: str) -> str:
-    return _shorten_end(" ".join(text.split()), _NAME)
+    return _shorten_end(" ".join(text.split()), _MAX_NAME_CHARACTERS)
 
 
 def _shorten_end(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""Test doubles for your tests and ours.
+"""Test doubles: models, embedders, services and databases that answer or fail as a test needs.
 
 Memory.open(url, models=Models(settings, main=ScriptedModel("An answer.")))     # a scripted model
 Memory.open(url, embedder=FakeEmbedder())                                       # a fast embedder

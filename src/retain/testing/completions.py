@@ -28,27 +28,25 @@ class Answer:
         if self.calls:
             message["tool_calls"] = [_call(call) for call in self.calls]
         choices = [{"index": 0, "message": message, "finish_reason": self._finish}]
+        if how == "stream-error":
+            return json.dumps({"error": {"message": "the service failed"}}).encode()
         answer = {
             **self._frame("chat.completion"),
             "choices": [] if how == "wrong-count" else choices,
             "usage": self._usage,
         }
-        return json.dumps(
-            {"error": {"message": "the service failed"}} if how == "stream-error" else answer
-        ).encode()
+        return json.dumps(answer).encode()
 
     def streamed(self, how: str = "") -> bytes:
         """Return the answer as server-sent events: words, fragments of calls, finish reason, usage."""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": piece} for piece in pieces(self._text)]
-        for place, call in enumerate(self.calls):
+        for index, call in enumerate(self.calls):
             first_fragment = _call(call) | {"function": {"name": call.name, "arguments": ""}}
-            deltas.append({"tool_calls": [{"index": place, **first_fragment}]})
+            deltas.append({"tool_calls": [{"index": index, **first_fragment}]})
             half = len(call.arguments) // 2
-            deltas += [
-                {"tool_calls": [{"index": place, "function": {"arguments": part}}]}
-                for part in (call.arguments[:half], call.arguments[half:])
-            ]
+            for part in (call.arguments[:half], call.arguments[half:]):
+                deltas.append({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
         lines = [self._chunk(delta) for delta in deltas]
         middle = len(lines) // 2 + 1
         if how == "early":
@@ -58,17 +56,17 @@ class Answer:
                 [*lines[:middle], 'data: {"id": "chatcmpl-\n\n', *lines[middle:]]
             ).encode()
         if how == "stream-error":
-            broke = json.dumps(
+            error = json.dumps(
                 {"error": {"message": "the server had an error", "type": "fake", "code": None}}
             )
-            return "".join([*lines[:middle], f"data: {broke}\n\n"]).encode()
+            return "".join([*lines[:middle], f"data: {error}\n\n"]).encode()
         if how == "wrong-count":
             return f"{self._chunk(None)}data: [DONE]\n\n".encode()
-        used = json.dumps(
+        usage = json.dumps(
             {**self._frame("chat.completion.chunk"), "choices": [], "usage": self._usage}
         )
         return "".join(
-            [*lines, self._chunk({}, self._finish), f"data: {used}\n\n", "data: [DONE]\n\n"]
+            [*lines, self._chunk({}, self._finish), f"data: {usage}\n\n", "data: [DONE]\n\n"]
         ).encode()
 
     def _chunk(self, delta: dict[str, Any] | None, finish: str | None = None) -> str:
@@ -95,18 +93,18 @@ class Answer:
 
     @property
     def _finish(self) -> str:
-        return "length" if self._cut else "tool_calls" if self.calls else "stop"
+        if self._cut:
+            return "length"
+        return "tool_calls" if self.calls else "stop"
 
     @property
     def _usage(self) -> dict[str, int]:
-        spent = (
-            len(f"{self.request.system} {self.request.prompt}".split()),
-            min(len(self.text.split()), self.request.max_tokens),
-        )
+        tokens_in = len(f"{self.request.system} {self.request.prompt}".split())
+        tokens_out = min(len(self.text.split()), self.request.max_tokens)
         return {
-            "prompt_tokens": spent[0],
-            "completion_tokens": spent[1],
-            "total_tokens": sum(spent),
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
         }
 
 

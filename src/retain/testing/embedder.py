@@ -40,13 +40,13 @@ class FakeEmbedder:
         self.batches: list[list[str]] = []
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Return a vector for each text, or fail as `how` says."""
+        """Return a vector for each text, or fail in the way that `how` selects."""
         import numpy as np
 
         self.batches.append(list(texts))
         vectors = np.array([vector(text, self.dimensions) for text in texts], np.float32)
-        wrong = [place for place, text in enumerate(texts) if self.fails(text)]
-        if not wrong:
+        failing = [index for index, text in enumerate(texts) if self.fails(text)]
+        if not failing:
             return vectors
         if self.how == "error":
             raise ValueError("it is configured to fail")
@@ -56,5 +56,5 @@ class FakeEmbedder:
             return vectors[:, 1:]
         if self.how == "wrong-count":
             return vectors[1:]
-        vectors[wrong] = np.nan if self.how == "nan" else 0
+        vectors[failing] = np.nan if self.how == "nan" else 0
         return vectors

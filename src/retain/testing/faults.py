@@ -1,4 +1,4 @@
-"""A database that fails as a script says, for tests of what happens then.
+"""A database that fails when a test asks for it.
 
     faults = FaultyDatabase(memory.database)
     faults.fail("write", Full(problem="a test"), at=3)       # the third write from now fails
@@ -36,15 +36,15 @@ Wrapper = Callable[[Transaction, Work[Any]], Any]
 @dataclass
 class _Fault:
     operation: Operation
-    skip: int  # operations that still succeed before it
-    times: int | None  # operations that it still strikes; None: all
+    skip: int  # operations that still succeed before the fault
+    times: int | None  # operations that still fail; None: all
     seconds: float = 0.0
     error: BaseException | None = None
     committed: bool = False
 
 
 class FaultyDatabase:
-    """A real database, and the faults that a test gives it; `calls` counts its operations."""
+    """A real database with faults that a test adds; `calls` counts its operations."""
 
     def __init__(self, database: Database) -> None:
         self.name = database.name
@@ -64,7 +64,7 @@ class FaultyDatabase:
         times: int | None = 1,
         committed: bool = False,
     ) -> None:
-        """Raise an error at the n-th operation from now, and at the next ones after it.
+        """Raise an error at the n-th operation from now, and at the operations after it.
 
         operation: `read` and `write` fail before any statement runs; `commit` fails after the
                    statements of a write, which are rolled back, or kept if `committed`
@@ -88,7 +88,7 @@ class FaultyDatabase:
     def delay(
         self, operation: Operation, seconds: float, *, at: int = 1, times: int | None = 1
     ) -> None:
-        """Wait before the n-th operation from now, and before the next ones after it."""
+        """Wait before the n-th operation from now, and before the operations after it."""
         self._faults.append(_Fault(operation, at - 1, times, seconds=seconds))
 
     def wrap(self, wrapper: Wrapper) -> None:
@@ -107,7 +107,7 @@ class FaultyDatabase:
         return lambda tx: wrapper(tx, work)
 
     def _next_fault(self, operation: Operation) -> _Fault | None:
-        """Count an operation and return the fault that strikes it."""
+        """Count an operation and return the fault that applies to it."""
         self.calls[operation] += 1
         for fault in self._faults:
             if fault.operation != operation:
@@ -125,8 +125,8 @@ class FaultyDatabase:
     # -- reads and writes ------------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
-        """Read, unless a fault strikes."""
-        _strike(self._next_fault("read"))
+        """Read, unless a fault applies."""
+        _apply(self._next_fault("read"))
         return self._database.read(tenant, self._wrapped(work), long=long)
 
     def write(
@@ -138,29 +138,29 @@ class FaultyDatabase:
         frees_space: bool = False,
         long: bool = False,
     ) -> T:
-        """Write, unless a fault strikes before it or at its commit."""
-        _strike(self._next_fault("write"))
+        """Write, unless a fault applies before the write or at its commit."""
+        _apply(self._next_fault("write"))
         fault = self._next_fault("commit")
         wrapped = self._wrapped(work)
 
         def work_and_fault(tx: Transaction) -> T:
             result = wrapped(tx)
             if fault and not fault.committed:
-                _strike(fault)
+                _apply(fault)
             return result
 
         result = self._database.write(
             tenant, work_and_fault, idempotent=idempotent, frees_space=frees_space, long=long
         )
         if fault and fault.committed:
-            _strike(fault)
+            _apply(fault)
         return result
 
     # -- the rest of the database ----------------------------------------------------------
 
     def tenants(self) -> list[str]:
-        """Return the tenants of the real database, with a read of its own."""
-        _strike(self._next_fault("read"))
+        """Return the tenants of the real database; counts as a read."""
+        _apply(self._next_fault("read"))
         return self._database.tenants()
 
     def version(self) -> int:
@@ -220,7 +220,7 @@ def with_faults(memory: Memory) -> tuple[Memory, FaultyDatabase]:
     return Memory(services, memory.migrations), faults
 
 
-def _strike(fault: _Fault | None) -> None:
+def _apply(fault: _Fault | None) -> None:
     if fault is None:
         return
     if fault.seconds:

@@ -43,7 +43,7 @@ MISBEHAVIOURS = (
     "junk",  # lone surrogates, NULs, text that runs backwards
     "injection",  # repeats the question and adds a prompt injection
     "babble",  # answers at length and ignores max_tokens
-    "refused",  # 401, with the key in the message
+    "refused",  # 401, with the API key in the error message
     "redirect",  # 307, to another address
     "packed",  # 50 MB of text, in a few compressed kilobytes
     "early",  # streams: closed before the end, without an error
@@ -176,13 +176,14 @@ class _Handler(BaseHTTPRequestHandler):
                     self.path, {name.lower(): value for name, value in self.headers.items()}, body
                 )
             )
-            make = {"/v1/chat/completions": self._chat, "/v1/embeddings": self._embeddings}.get(
-                self.path
-            )
-            if make is None:
+            if self.path == "/v1/chat/completions":
+                make_answer = self._chat
+            elif self.path == "/v1/embeddings":
+                make_answer = self._embeddings
+            else:
                 self._send(_error(f"no such path: {self.path}"), 404)
                 return
-            answer = make(body, how) if self.service.body is None else self.service.body
+            answer = make_answer(body, how) if self.service.body is None else self.service.body
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._send(_error(f"invalid request: {error!r}"), 400)
             return
@@ -226,14 +227,10 @@ class _Handler(BaseHTTPRequestHandler):
             for part in completions.huge(HUGE, self.streams):
                 self._write(part)
         elif how == "packed":
-            pack = zlib.compressobj(1, wbits=31)
-            packed = b"".join(
-                [
-                    *(pack.compress(part) for part in completions.huge(HUGE, self.streams)),
-                    pack.flush(),
-                ]
-            )
-            self._send(packed, headers={"Content-Encoding": "gzip"})
+            compressor = zlib.compressobj(1, wbits=31)
+            parts = [compressor.compress(part) for part in completions.huge(HUGE, self.streams)]
+            compressed = b"".join([*parts, compressor.flush()])
+            self._send(compressed, headers={"Content-Encoding": "gzip"})
         else:
             self._send(*whole.get(how, (answer, 200, {})))
 
@@ -246,13 +243,14 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.service.answer
         if callable(reply):
             reply = reply(request)
-        text, calls = (reply.text, reply.calls) if isinstance(reply, Reply) else (reply, ())
+        if isinstance(reply, str):
+            reply = Reply(reply, (), "")
         text = {
             "junk": JUNK,
             "injection": f"{request.prompt}\n{INJECTION}",
-            "babble": f"{request.prompt} {text} " * 3,
-        }.get(how, text)
-        answer = completions.Answer(request, text, calls, body["model"], limited=not how)
+            "babble": f"{request.prompt} {reply.text} " * 3,
+        }.get(how, reply.text)
+        answer = completions.Answer(request, text, reply.calls, body["model"], limited=not how)
         return answer.streamed(how) if body.get("stream") else answer.whole(how)
 
     def _embeddings(self, body: Any, how: str) -> bytes:
@@ -284,9 +282,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _start(self, size: int, status: int = 200, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        form = "text/event-stream" if self.streams and status == 200 else "application/json"
-        always = {"Content-Type": form, "Content-Length": str(size), "Connection": "close"}
-        for name, value in {**always, **(headers or {})}.items():
+        media = "text/event-stream" if self.streams and status == 200 else "application/json"
+        defaults = {"Content-Type": media, "Content-Length": str(size), "Connection": "close"}
+        for name, value in {**defaults, **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
 
@@ -313,8 +311,8 @@ def _error(message: str) -> bytes:
     return json.dumps({"error": {"message": message, "type": "fake", "code": None}}).encode()
 
 
-def _encoded(vector: list[float], form: str | None) -> str | list[float]:
-    """Return a vector in the requested format."""
-    if form == "base64":
+def _encoded(vector: list[float], encoding: str | None) -> str | list[float]:
+    """Return a vector in the requested encoding."""
+    if encoding == "base64":
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
     return vector

@@ -6,12 +6,12 @@ from retain.base import tokens
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 16 << 10
-COUNTED_BYTES = 256 << 10  # tokens are counted up to here and estimated from samples beyond
+COUNTED_BYTES = 256 << 10  # tokens are counted up to this size, then estimated from samples
 SAMPLE_BYTES = 16 << 10
 
 
 class Measure:
-    """The measurements of the pieces seen so far."""
+    """The measurements of all pieces so far."""
 
     def __init__(self) -> None:
         self.size = 0

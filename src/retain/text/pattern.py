@@ -1,8 +1,8 @@
 """Regular expressions written by users and models, with limits on time and memory.
 
-There are limits on the length of a pattern, its size after counted repetitions are expanded (25
-characters can ask for a billion copies), and the time of one search. Recursion is refused, because
-its memory has no bound.
+There are limits on the length of a pattern, its size after counted repetitions are expanded (a
+pattern of 25 characters can expand to a billion copies), and the time of one search. Recursion is
+rejected, because its memory has no bound.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
 
 
 def compile_pattern(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
-    """Compile a pattern; raise Invalid with the reason and the place if it is not valid."""
+    """Compile a pattern; raise Invalid with the reason and the position if it is not valid."""
     import regex  # slow to import
 
     if not isinstance(pattern, str) or not pattern:
@@ -52,7 +52,7 @@ def search(
     try:
         if not after:
             return pattern.search(text, timeout=SEARCH_SECONDS)
-        start = 1  # the text continues another one, so ^ does not match at its beginning
+        start = 1  # the text continues another piece, so ^ must not match at its beginning
         while match := pattern.search(text, start, timeout=SEARCH_SECONDS):
             if match.end() > after:
                 return match
@@ -67,7 +67,7 @@ def search(
 
 
 def _check_size(pattern: str, field: str) -> None:
-    """Refuse recursion, deep groups and patterns that grow too large when they are compiled."""
+    """Reject recursion, deep groups and patterns that grow too large when they are compiled."""
     if recursion := _RECURSION.search(pattern):
         raise Invalid(
             field=field, problem=f"uses recursion ({recursion.group()}), which is not allowed"

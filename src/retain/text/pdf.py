@@ -1,7 +1,7 @@
-"""The text of a PDF, page by page, extracted by pypdf in a process of its own.
+"""The text of a PDF, page by page, extracted by pypdf in a separate process.
 
-A file made to hang or to fill the memory only ends that process. It gets the file on its standard
-input and writes one JSON line for each page.
+A malicious file that hangs or fills the memory affects only that process. The process reads the
+file from standard input and writes one JSON line per page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A limit on the processor time that one question about a content may take."""
+"""A limit on the processor time of one query over a content."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Views of a large content: pages, lines, head, tail, matching lines, JSON paths.
 
-Every view fits into a number of tokens and says how much more there is and how to get it. The
-functions read a seekable binary file in blocks, so memory does not grow with the content. Only a
-JSON path parses the whole content, and limits its size. Lines end at a line feed, as in `grep -n`.
+Every view fits into a number of tokens, and says how much is left and how to read it. The functions
+read a seekable binary file in blocks, so memory does not grow with the content. Only a JSON path
+needs to parse the whole content, which is therefore limited in size. Lines end at a line feed, as
+in `grep -n`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class View:
     tokens: int
     what: str  # which part this is, such as "lines 5–7 of 1,204"
     more: str = ""  # description of the rest
-    next: Mapping[str, Any] = field(default_factory=dict)  # arguments for the part that follows
+    next: Mapping[str, Any] = field(default_factory=dict)  # arguments for the next part
     page: int | None = None
     pages: int | None = None  # an estimate for a very large content
 
@@ -200,7 +201,7 @@ def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
 
 
 def path(file: IO[bytes], path: str, tokens: int) -> View:
-    """Return what a JSON path selects: one value as it is, several values one per line."""
+    """Return the values of a JSON path: one value unchanged, several values one per line."""
     tokens = _check_tokens(tokens)
     if _is_binary(file):
         raise Invalid(field="path", problem="selects nothing: the content is binary, not JSON")
@@ -223,7 +224,7 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
     more = []
     where = path
     if time_limit.was_exceeded:
-        where = f"{path} in what was searched"
+        where = f"{path} in the part that was searched"
         more.append(
             f"The search was stopped after {SEARCH_SECONDS:.0f} seconds; use a longer path."
         )
@@ -286,7 +287,7 @@ def _matches_view(
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """Return a line, or of a long line the part around a match, cut between characters."""
+    """Return a line; of a long line only the part around a match, cut between characters."""
     if len(text) <= 2 * CONTEXT_CHARACTERS:
         return text.removesuffix("\r")
     first = _character_boundary(text, max(0, start - CONTEXT_CHARACTERS), forward=True)
@@ -330,7 +331,7 @@ def _line_range(first: int, last: int, total: int) -> str:
 
 
 def _lines_after(first: int, last: int, total: int) -> dict[str, Any]:
-    """Return what to say about the lines after the ones shown."""
+    """Describe the lines after the lines that are shown, as arguments of `_view`."""
     if last == total:
         return {}
     return {
@@ -340,14 +341,14 @@ def _lines_after(first: int, last: int, total: int) -> dict[str, Any]:
 
 
 def _lines_before(first_shown: int, first_wanted: int) -> dict[str, Any]:
-    """Return what to say about the lines before the ones shown."""
+    """Describe the lines before the lines that are shown, as arguments of `_view`."""
     if first_shown > first_wanted:
         return _lines_unshown(first_wanted, first_shown - 1)
     return {"more": f"{_count(first_shown - 1, 'line')} before."} if first_shown > 1 else {}
 
 
 def _lines_unshown(first: int, last: int) -> dict[str, Any]:
-    """Return what to say about lines that were asked for and did not fit."""
+    """Describe requested lines that did not fit, as arguments of `_view`."""
     where = f"line {first:,}" if first == last else f"lines {first:,}–{last:,}"
     return {
         "more": f"{_count(last - first + 1, 'line')} did not fit; ask for {where}.",
@@ -376,7 +377,7 @@ def _count_lines(file: IO[bytes]) -> int:
 
 
 def _line_offset(file: IO[bytes], number: int) -> int:
-    """Return where line `number` begins."""
+    """Return the offset at which line `number` begins."""
     file.seek(0)
     offset = 0
     to_skip = number - 1
@@ -416,7 +417,7 @@ def _pages(file: IO[bytes], tokens: int) -> Iterator[str]:
 
 
 def _first_page(text: str, tokens: int, is_last: bool) -> str:
-    """Return the first page of a text; the longest possible one would take more estimates."""
+    """Return the first page of a text; finding the longest possible page would take longer."""
     cost = estimate(text)
     if cost <= tokens and is_last:
         return text
@@ -426,7 +427,7 @@ def _first_page(text: str, tokens: int, is_last: bool) -> str:
     end = page_text.rfind("\n") + 1
     if end > len(page_text) // 2:
         return page_text[:end]
-    # The last character may go on in the next block, so it is never part of this page.
+    # The last character may continue in the next block, so it is never part of this page.
     page_text = cut(text, min(tokens, cost - 1))
     if page_text:
         return page_text

@@ -1,7 +1,7 @@
 """Warning signs in a text: hints for a reviewer that it may try to instruct an agent.
 
-They are hints, not a protection: a determined author can avoid every pattern. The protection
-of a prompt is that text from an untrusted source is only used after a person has accepted it.
+They are hints, not a protection: a determined author can avoid every pattern. Prompts are protected
+by review: text from an untrusted source is used only after a person has accepted it.
 """
 
 from __future__ import annotations

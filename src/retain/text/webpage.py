@@ -1,6 +1,6 @@
 """HTML to Markdown: headings, paragraphs, lists, tables and code, without invisible elements.
 
-The page is parsed as a browser would, by selectolax. Nothing that a page refers to is fetched.
+selectolax parses the page as a browser would. Images and other resources are not fetched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_DEPTH = 500
 """Elements nested deeper are read as if they were not nested, as in browsers. The parser's time
 grows with the square of the depth."""
 MAX_FORMATTING_DEPTH = 16
-"""The same for formatting elements, which the parser repeats in every paragraph that follows."""
+"""The same for formatting elements, which the parser repeats in every following paragraph."""
 
 
 def _names(names: str) -> frozenset[str]:
@@ -37,7 +37,7 @@ _BLOCKS = _names(
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = ("ul", "ol", "menu")
-# A tag, or an element or comment in which "<" begins no tag.
+# A tag, or an element or comment in which "<" does not begin a tag.
 _TAG = LazyPattern(
     r"<(?:script|style|textarea|title)\b.*?(?:</(?:script|style|textarea|title)\b|\Z)|"
     r"<!--.*?(?:-->|\Z)|"
@@ -45,7 +45,7 @@ _TAG = LazyPattern(
     re.IGNORECASE | re.DOTALL,
 )
 _FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
-# Elements without content, and those that the next one of their kind ends.
+# Elements without content, and elements that the next element of the same name ends.
 _NEVER_NESTED = _names(
     "area base br col embed hr img input link meta source track wbr "
     "dd dt li option optgroup p rp rt tbody td tfoot th thead tr"
@@ -138,7 +138,7 @@ def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
 
 
 def _is_hidden(node: LexborNode) -> bool:
-    if not (node.tag or "-").isalnum():  # comments and the like
+    if not (node.tag or "-").isalnum():  # a comment, for example
         return True
     attributes = node.attributes
     return "hidden" in attributes or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
@@ -250,7 +250,7 @@ class _Writer:
             self._rows[-1].append([])
 
     def _end_cell(self) -> None:
-        """Add the current words to the current cell; before the first cell they are a caption."""
+        """Add the current words to the current cell; words before the first cell are a caption."""
         text = _collapse("".join(self._words))
         self._words = []
         if not text:
@@ -261,7 +261,7 @@ class _Writer:
             self._write(_escape(text))
 
     def _end_table(self) -> None:
-        """Write the table; one with a single column becomes paragraphs."""
+        """Write the table; a table with a single column becomes paragraphs."""
         if self._rows is None:
             return
         self._end_cell()
@@ -272,14 +272,14 @@ class _Writer:
             for row in rows:
                 self._write(_escape(row[0]))
             return
-        # Short rows are not filled up: one long row would multiply the size of the page.
+        # Short rows are not padded: one long row would multiply the size of the page.
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         lines.insert(1, "|" + "---|" * columns)
         self._write("\n".join(lines))
 
 
 def _escape(text: str) -> str:
-    """Escape text that Markdown would take for a heading, a list or code."""
+    """Escape text that Markdown would read as a heading, a list or code."""
     return _LOOKS_LIKE_MARKDOWN.sub(r"\\", text)
 
 

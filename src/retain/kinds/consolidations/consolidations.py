@@ -3,8 +3,8 @@
 An accepted proposal becomes a core entry of the agent, or a knowledge document.
 
 A consolidation deletes nothing, and uses each entry once. The model is called outside of any
-transaction. Each answer is written at once, if the entries are still the same: a later failure
-cannot lose it, and nothing is paid for twice.
+transaction. Each answer is stored at once, if the entries have not changed: a later failure cannot
+lose it, and no answer is paid for twice.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ _WITH_SOURCES = """
 
 @dataclass(frozen=True)
 class Consolidation:
-    """A proposal to keep something of journal entries.
+    """A proposal to keep content of journal entries.
 
-    A `passed` one has no content: the model found nothing worth keeping in its sources, or gave no
-    usable answer about them.
+    A proposal with the status `passed` has no content: the model found nothing worth keeping, or
+    gave no usable answer.
     """
 
     id: str
     agent: str
     status: Status
     content: str
-    entry_id: str | None  # the core entry that it became
-    document_id: str | None  # or the knowledge document
+    entry_id: str | None  # the core entry that the proposal became
+    document_id: str | None  # or the knowledge document that it became
     model: str
     user: str | None
     source: str  # the least trusted source of the journal entries
@@ -81,7 +81,7 @@ class Consolidation:
 
 @dataclass(frozen=True)
 class ProposalRun:
-    """The outcome of one look through a journal."""
+    """The result of one run over a journal."""
 
     proposals: Sequence[Consolidation]
     calls: int = 0
@@ -122,12 +122,12 @@ class Consolidations(Kind):
     )
 
     def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
-        """Propose what to keep of the agent's journal entries that are older than some days.
+        """Propose what to keep of the agent's journal entries that are older than `days`.
 
         Entries of different users are never mixed in one proposal. Entries that were used before,
-        or that faded more than a week ago, are not considered. If an answer of the model is
-        unusable, the good ones are kept and an error is raised in the end; the entries concerned
-        are tried again in smaller groups, three times in all.
+        or that expired more than a week ago, are not considered. If an answer of the model cannot
+        be used, the other answers are stored and an error is raised at the end. The entries of the
+        failed answer are tried again in smaller groups, at most three times.
         """
         run = self._propose(days)
         if not run.errors:
@@ -143,7 +143,7 @@ class Consolidations(Kind):
         )
 
     def accept(self, id: str, *, into: Target = "core") -> Consolidation:
-        """Accept a proposal, even a refused or undone one. Repeating changes nothing.
+        """Accept a proposal, even if it was refused or undone. Repeating changes nothing.
 
         into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
 
@@ -328,7 +328,7 @@ class Consolidations(Kind):
         self._services.index.remove(tx, "knowledge", id)
 
     def _review_of(self, proposal: Consolidation) -> Review:
-        """Return the review of a core entry: accepting it is the review, if a person does."""
+        """Return the review status of the new core entry: if a person accepts, it is reviewed."""
         if self._owner.source in entry.REVIEWERS:
             return "accepted"
         sources = (proposal.source, self._owner.source)
@@ -404,7 +404,7 @@ class Consolidations(Kind):
         return ProposalRun(proposals, len(groups), errors)
 
     def _mask(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts with secrets and personal data masked: a model may have put them together."""
+        """Mask secrets and personal data in drafts: a model may have joined parts of them."""
         policy = masking.derived(self._settings.masking)
         if policy is masking.OFF:
             return drafts
@@ -416,7 +416,7 @@ class Consolidations(Kind):
     def _count_failure(
         self, tx: Transaction, span: dict[str, Any], group: Sequence[JournalEntry], model: str
     ) -> None:
-        """Count an unusable answer for each entry of a group; after the last one, pass it over."""
+        """Count an unusable answer for each entry of a group; after the last try, skip the group."""
         failures = group[0].failures + 1
         if failures >= len(draft.ENTRIES_PER_CALL):
             self._store(tx, span, [Draft("", model, group)])
@@ -459,7 +459,7 @@ class Consolidations(Kind):
 
 
 def _insert(tx: Transaction, agent: str, proposal: Draft) -> str:
-    """Insert a draft and the entries that it was made of; return its id."""
+    """Insert a draft and the ids of its source entries; return its id."""
     id = ids.uuid7()
     tx.run(
         """insert into consolidations
@@ -501,7 +501,7 @@ def _due_entries(tx: Transaction, span: dict[str, Any], size: int) -> Sequence[J
 
 
 def _records(rows: Sequence[Row]) -> list[Consolidation]:
-    """Return the records of rows that each name one source, in the order of the rows."""
+    """Join rows, one for each source, into records, in the order of the rows."""
     records = []
     for _, same in groupby(rows, key=lambda row: row[0]):
         group = list(same)

@@ -1,7 +1,8 @@
-"""Drafts of what to keep of journal entries that are about to fade, by a model or by a rule.
+"""Drafts of memories from journal entries that are about to expire, by a model or by a rule.
 
-A model gets a group of entries and cites them by number, so that no id in a text can be mistaken
-for one. An answer with any error is rejected whole; its entries are tried again in smaller groups.
+A model gets a group of entries and cites them by number, so that an id inside a text cannot be
+mistaken for a citation. An answer with any error is rejected as a whole; its entries are tried
+again in smaller groups.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from retain.models import EXTRACTIVE, Model
 from retain.text import extract
 
 ENTRIES_PER_CALL = (40, 8, 1)
-"""Entries per call, by the number of unusable answers so far; then entries are passed over."""
+"""Entries per call, by the number of unusable answers so far. After the last, entries are skipped."""
 _TOKENS_PER_CALL = 6_000
 _ANSWER_TOKENS = 2_000
 _DIGEST_TOKENS = 120
@@ -56,7 +57,7 @@ If nothing is worth keeping: {"memories": []}"""
 
 
 class JournalEntry(NamedTuple):
-    """A journal entry that is about to fade."""
+    """A journal entry that is about to expire."""
 
     id: str
     user: str | None
@@ -65,12 +66,12 @@ class JournalEntry(NamedTuple):
     version: int
     created_at: int
     source: str
-    failures: int  # unusable answers of a model about it
+    failures: int  # unusable answers of a model about the entry
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A memory drafted from journal entries; without content if nothing is worth keeping."""
+    """A memory drafted from journal entries; the content is empty if nothing is worth keeping."""
 
     content: str
     model: str
@@ -78,7 +79,7 @@ class Draft:
 
     @property
     def user(self) -> str | None:
-        """The user of the entries; they all have the same, or none."""
+        """The user of the entries, which is the same for all of them, or None."""
         return self.entries[0].user
 
     @property
@@ -94,7 +95,7 @@ def group_by_user(entries: Sequence[JournalEntry]) -> list[list[JournalEntry]]:
 
 
 def groups_for_model(entries: Sequence[JournalEntry]) -> list[list[JournalEntry]]:
-    """Return groups of entries for one call each; first those that no model was asked about yet."""
+    """Return groups of entries for one call each; entries without failures come first."""
 
     def group_key(journal: JournalEntry) -> tuple[int, tuple[bool, str]]:
         return journal.failures, _user_key(journal)
@@ -128,7 +129,7 @@ def _split_group(entries: Iterable[JournalEntry], size: int) -> Iterator[list[Jo
 
 
 def ask_model(model: Model, entries: Sequence[JournalEntry]) -> list[Draft]:
-    """Return the drafts of a model; one draft without content has the entries it does not cite."""
+    """Return the drafts of a model; a draft without content has the entries that it did not cite."""
     lines = []
     for number, journal in enumerate(entries, 1):
         text = indent_continuation(f"[{day(journal.created_at)}] {journal.content}")
@@ -191,7 +192,7 @@ def extract_drafts(entries: Sequence[JournalEntry]) -> list[Draft]:
             groups.append(([journal], words))
             continue
         group, subject = closest
-        if len(group) == 1:  # the subject is what the first two have in common
+        if len(group) == 1:  # the subject is the common words of the first two entries
             subject &= words
         group.append(journal)
     drafts = []
@@ -205,7 +206,7 @@ def extract_drafts(entries: Sequence[JournalEntry]) -> list[Draft]:
 
 
 def _join_lines(lines: Sequence[str]) -> str:
-    """Return the lines of a digest as one text; a line without a full stop gets one."""
+    """Return the lines of a digest as one text; add missing full stops."""
     sentences = [line.removeprefix("- ") for line in lines]
     if len(sentences) == 1:
         return sentences[0]

@@ -1,4 +1,4 @@
-"""Whiteboards, and which agents share them. To any other agent, a board does not exist."""
+"""Whiteboards and the agents that share them. Other agents cannot see a board."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def set_members(
 
 
 def list_boards(tx: Transaction, agent: str | None) -> dict[str, Sequence[str]]:
-    """Return the boards of an agent, or all of them, each with the agents that share it."""
+    """Return the boards of an agent, or all boards, each with the agents that share it."""
     rows = tx.all(
         """select board, agent from board_members
            where tenant = :tenant and board in (

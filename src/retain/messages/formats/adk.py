@@ -23,29 +23,33 @@ def to_message(event: Mapping[str, Any]) -> NewMessage:
     content = event.get("content") or {}
     original_parts = content.get("parts") or []
     stored: dict[str, Any] = {}
-    same = exact_copy(event)
+    copy = exact_copy(event)
     if len(original_parts) == 1 and original_parts[0].keys() == {"text"}:
         stored["text"] = original_parts[0]["text"]
         event = {
             **event,
             "content": {name: value for name, value in content.items() if name != "parts"},
         }
-    elif parts := [part for original in original_parts for part in _shown(original)]:
-        stored["parts"] = parts
-    used = event.get("usageMetadata") or {}
+    else:
+        parts: list[dict[str, Any]] = []
+        for original in original_parts:
+            parts += _shown(original)
+        if parts:
+            stored["parts"] = parts
+    usage = event.get("usageMetadata") or {}
     author = event.get("author") or None
     return NewMessage(
         _role(event),
-        {**stored, _ORIGINAL: {**event, **same}},
+        {**stored, _ORIGINAL: {**event, **copy}},
         author=None if author == _USER else author,
-        tokens_in=used.get("promptTokenCount"),
-        tokens_out=used.get("candidatesTokenCount"),
+        tokens_in=usage.get("promptTokenCount"),
+        tokens_out=usage.get("candidatesTokenCount"),
         created_at=_moment(event.get("timestamp")),
     )
 
 
 def from_message(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Convert a message to an event; one from elsewhere to the nearest equivalent.
+    """Convert a message to an event; a message from elsewhere becomes the nearest equivalent.
 
     `content` is its parsed content, if the caller has it. The stored role always wins.
     """
@@ -53,8 +57,9 @@ def from_message(message: Message, content: Mapping[str, Any] | None = None) -> 
     original = stored.get(_ORIGINAL)
     if not isinstance(original, dict) or not _is_event(original) or _role(original) != message.role:
         return convert_foreign(message)
-    if (same := read_exact_copy(original)) and _is_event(same) and _role(same) == message.role:
-        return same
+    exact = read_exact_copy(original)
+    if exact and _is_event(exact) and _role(exact) == message.role:
+        return exact
     original_content = original.get("content")
     if (
         isinstance(original_content, dict)
@@ -72,19 +77,20 @@ def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if isinstance(part.get("text"), str) and not part.get("thought"):
         yield {"type": "text", "text": part["text"]}
     if call:
-        named = {
+        yield {
+            "type": "tool_use",
             "id": call.get("id") or "",
             "name": call.get("name") or "",
             "input": call.get("args") or {},
         }
-        yield {"type": "tool_use", **named}
     if answer:
         yield {
             "type": "tool_result",
             "tool_use_id": answer.get("id") or "",
             "content": answer.get("response") or {},
         }
-    if (data := part.get("inlineData") or part.get("fileData")) and isinstance(data, dict):
+    data = part.get("inlineData") or part.get("fileData")
+    if data and isinstance(data, dict):
         name = data.get("displayName") or data.get("fileUri") or ""
         yield {"type": "file", "media_type": data.get("mimeType") or "", "name": name}
 
@@ -101,47 +107,37 @@ def _role(event: Mapping[str, Any]) -> str:
 
 
 def _is_event(original: Mapping[str, Any]) -> bool:
-    named = all(isinstance(original.get(name), str) for name in ("id", "invocationId"))
-    return named and isinstance(original.get("timestamp"), int | float)
+    has_ids = all(isinstance(original.get(name), str) for name in ("id", "invocationId"))
+    return has_ids and isinstance(original.get("timestamp"), int | float)
 
 
 def is_foreign(id: str, session: str) -> bool:
-    """Return whether an event id stands for a message that did not come from the kit."""
+    """Return whether an event id belongs to a message that did not come from the kit."""
     prefix, _, seq = id.rpartition(" ")
     return prefix == session and seq.isdecimal()
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:
     """Convert a message from elsewhere: text, tool calls and results."""
-    parts: list[dict[str, Any]] = (
-        [{"text": message.text}] if message.text and message.role != "tool" else []
-    )
-    parts += [
-        {
-            "functionCall": {
-                "id": call.id,
-                "name": call.name,
-                "args": call.arguments if isinstance(call.arguments, dict) else {},
-            }
+    parts: list[dict[str, Any]] = []
+    if message.text and message.role != "tool":
+        parts.append({"text": message.text})
+    for call in pairing.tool_calls(message.content):
+        arguments = call.arguments if isinstance(call.arguments, dict) else {}
+        parts.append({"functionCall": {"id": call.id, "name": call.name, "args": arguments}})
+    for result in pairing.tool_results(message.role, message.content):
+        response = {
+            "id": result.id,
+            "name": result.id or "tool",
+            "response": {"result": result.output},
         }
-        for call in pairing.tool_calls(message.content)
-    ]
-    parts += [
-        {
-            "functionResponse": {
-                "id": result.id,
-                "name": result.id or "tool",
-                "response": {"result": result.output},
-            }
-        }
-        for result in pairing.tool_results(message.role, message.content)
-    ]
-    speaks = message.role == "assistant"
+        parts.append({"functionResponse": response})
+    role = "model" if message.role == "assistant" else _USER
     return {
         "id": f"{message.session} {message.seq}",
         "invocationId": f"{message.session} {message.seq}",
-        "author": message.author or ("model" if speaks else _USER),
-        "content": {"role": "model" if speaks else _USER, "parts": parts},
+        "author": message.author or role,
+        "content": {"role": role, "parts": parts},
         "timestamp": message.created_at.timestamp(),
     }
 

@@ -1,4 +1,4 @@
-"""Messages of Microsoft Agent Framework as ours, and back without loss.
+"""Messages of Microsoft Agent Framework as retain's messages, and back without loss.
 
 The framework serializes a message as `{"role": …, "contents": [{"type": …}]}`. Text, images, tool
 calls and results are stored as in every message, the rest under `agent_framework`.
@@ -22,7 +22,7 @@ _SHOWN = {
     "data": {"uri": "url"},
     "uri": {"uri": "url"},
 }
-"""The contents that are stored as ours: their fields, and our names of these."""
+"""The content types that become parts of a message: their fields, and the names in retain."""
 _TYPES = {"function_result": "tool_result", "data": "image", "uri": "image"}
 _MAX_NAME_CHARACTERS = 100
 
@@ -30,43 +30,40 @@ _MAX_NAME_CHARACTERS = 100
 def to_message(message: Mapping[str, Any]) -> NewMessage:
     """Convert a message of the framework to a new message."""
     role = _role(message)
-    shown = list[dict[str, Any]]()
+    shown: list[dict[str, Any]] = []
     rest = {name: value for name, value in message.items() if name != "type" and value != {}}
     if rest.get("role") == role:
         del rest["role"]
     rest["contents"] = [_rest(item, shown) for item in message.get("contents", ())]
-    only = shown[0] if len(shown) == 1 and shown[0].keys() == {"type", "text"} else None
-    content = {"text": only["text"]} if only else {"parts": shown}
+    is_only_text = len(shown) == 1 and shown[0].keys() == {"type", "text"}
+    content = {"text": shown[0]["text"]} if is_only_text else {"parts": shown}
     name = message.get("author_name")
-    fits = (
+    is_valid_name = (
         isinstance(name, str)
         and name.isprintable()
         and 0 < len(name.strip()) <= len(name) <= _MAX_NAME_CHARACTERS
     )
     return NewMessage(
-        role, {**content, MARK: {**rest, **exact_copy(message)}}, name if fits else None
+        role, {**content, MARK: {**rest, **exact_copy(message)}}, name if is_valid_name else None
     )
 
 
 def from_message(message: Message) -> dict[str, Any]:
-    """Convert a message to one of the framework; one from elsewhere to the nearest equivalent."""
+    """Convert a message to the framework's format, or to the nearest equivalent."""
     content = message.content
     rest = content.get(MARK)
     if not isinstance(rest, dict) or not isinstance(rest.get("contents"), list):
         return convert_foreign(message)
     shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
     try:
-        contents = [] if "exact" in rest else [_content(item, shown) for item in rest["contents"]]
-        original = (
-            json.loads(rest["exact"])
-            if "exact" in rest
-            else {"role": message.role, **rest, "contents": contents}
-        )
-        return (
-            {"type": "message", **original}
-            if _role(original) == message.role
-            else convert_foreign(message)
-        )
+        if "exact" in rest:
+            original = json.loads(rest["exact"])
+        else:
+            contents = [_content(item, shown) for item in rest["contents"]]
+            original = {"role": message.role, **rest, "contents": contents}
+        if _role(original) == message.role:
+            return {"type": "message", **original}
+        return convert_foreign(message)
     except (AttributeError, KeyError, StopIteration, TypeError, ValueError):
         # The content was not written by `to_message`.
         return convert_foreign(message)
@@ -87,8 +84,8 @@ def _rest(content: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, 
         if (name, value) != ("additional_properties", {})
     }
     if _is_shown(content):
-        taken = {ours: rest.pop(theirs) for theirs, ours in _SHOWN[kind].items() if theirs in rest}
-        shown.append({"type": _TYPES.get(kind, kind), **taken})
+        fields = {ours: rest.pop(theirs) for theirs, ours in _SHOWN[kind].items() if theirs in rest}
+        shown.append({"type": _TYPES.get(kind, kind), **fields})
     return rest
 
 
@@ -106,10 +103,9 @@ def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
     if not _is_shown(rest):
         return rest
     part = next(shown)
-    return {
-        **rest,
-        **{theirs: part[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in part},
-    }
+    names = _SHOWN[rest["type"]]
+    fields = {theirs: part[ours] for theirs, ours in names.items() if ours in part}
+    return {**rest, **fields}
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:

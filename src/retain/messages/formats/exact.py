@@ -1,4 +1,4 @@
-"""Lossless copies of JSON that a database would change: with NUL or unpaired surrogates."""
+"""Lossless copies of JSON values that a database would change: NUL and unpaired surrogates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def is_exact(text: str) -> bool:
 def exact_copy(value: Any) -> dict[str, str]:
     """Return `{"exact": …}` for a value that a database would change, else an empty dictionary."""
     try:
-        written = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # not JSON: storing it will raise an error
         return {}
-    return {"exact": json.dumps(value)} if _CHANGED.search(written) else {}
+    return {"exact": json.dumps(value)} if _CHANGED.search(text) else {}
 
 
 def read_exact_copy(copy: Any) -> dict[str, Any] | None:
-    """Return the object of an exact copy; None if there is none."""
+    """Return the object in an exact copy, or None."""
     try:
         value = json.loads(copy["exact"])
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Messages of LangChain as ours, and back without loss.
+"""Messages of LangChain as retain's messages, and back without loss.
 
 LangChain serializes a message as `{"type": "ai", "data": {…}}`. Text, parts and tool calls are
 stored as in every message, the rest under `langchain`, without default values.
@@ -58,44 +58,50 @@ def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessag
     if isinstance(original_content, list) and content.get("parts") != original_content:
         rest["content"] = original_content
     content |= {name: rest.pop(name) for name in _SHOWN if rest.get(name)}
-    used = data.get("usage_metadata")
-    used = used if isinstance(used, Mapping) else {}
-    counts = [used.get(name) for name in ("input_tokens", "output_tokens")]
-    tokens_in, tokens_out = (
-        count if type(count) is int and 0 <= count < 2**53 else None for count in counts
+    original: dict[str, Any] = {"type": kind}
+    if exact:
+        original |= exact
+    elif rest:
+        original["data"] = rest
+    content["langchain"] = original
+    usage = data.get("usage_metadata")
+    usage = usage if isinstance(usage, Mapping) else {}
+    return NewMessage(
+        role,
+        content,
+        tokens_in=_token_count(usage.get("input_tokens")),
+        tokens_out=_token_count(usage.get("output_tokens")),
     )
-    content["langchain"] = {"type": kind, **(exact or ({"data": rest} if rest else {}))}
-    return NewMessage(role, content, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+def _token_count(count: Any) -> int | None:
+    return count if type(count) is int and 0 <= count < 2**53 else None
 
 
 def from_message(message: Message) -> dict[str, Any]:
-    """Convert a message to one of LangChain; one from elsewhere to the nearest equivalent.
+    """Convert a message to LangChain's format, or to the nearest equivalent.
 
     The stored role always wins.
     """
     content = message.content
     original = content.get("langchain")
-    kind = original.get("type") if isinstance(original, dict) else None
-    same = read_exact_copy(original)
-    rest = same or (original.get("data", {}) if isinstance(original, dict) else None)
+    if not isinstance(original, dict):
+        return convert_foreign(message)
+    kind = original.get("type")
+    exact = read_exact_copy(original)
+    rest = exact or original.get("data", {})
     if (
-        kind in _KNOWN
-        and isinstance(kind, str)
-        and isinstance(rest, dict)
-        and _role(kind, rest) == message.role
+        kind not in _KNOWN
+        or not isinstance(kind, str)
+        or not isinstance(rest, dict)
+        or _role(kind, rest) != message.role
     ):
-        if same:
-            return {"type": kind, "data": same}
-        stored_content = {
-            "content": content["parts"] if "parts" in content else content.get("text", "")
-        }
-        return {
-            "type": kind,
-            "data": stored_content
-            | {name: content[name] for name in _SHOWN if name in content}
-            | rest,
-        }
-    return convert_foreign(message)
+        return convert_foreign(message)
+    if exact:
+        return {"type": kind, "data": exact}
+    data = {"content": content["parts"] if "parts" in content else content.get("text", "")}
+    data |= {name: content[name] for name in _SHOWN if name in content}
+    return {"type": kind, "data": data | rest}
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:
@@ -137,8 +143,8 @@ def _role(kind: str, data: Mapping[str, Any]) -> str:
     plain = _plain(kind)
     if plain != "chat":
         return _ROLES[plain]
-    named = str(data.get("role", "")).lower()
-    return named if named in _TYPES else _ROLES.get(named, "user")
+    role = str(data.get("role", "")).lower()
+    return role if role in _TYPES else _ROLES.get(role, "user")
 
 
 def _plain(kind: str) -> str:
@@ -164,6 +170,6 @@ def _arguments(arguments: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return (
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
-    )
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if value else ""

@@ -1,4 +1,4 @@
-"""OpenAI's items as our messages, and back without loss.
+"""OpenAI's items as retain's messages, and back without loss.
 
 Used for the Agents SDK, Conversations and session files. An item is one message. Text and parts are
 stored as in every message; a tool call, its result or a piece of reasoning is a part, unchanged.
@@ -52,27 +52,23 @@ def to_message(item: Any, field: str = "items") -> NewMessage:
         and is_exact(item_content)
     ):
         return NewMessage(role, item_content)  # most items are only text
-    same = exact_copy(item)
+    copy = exact_copy(item)
     if not _is_message(item):
-        return NewMessage(role, {"parts": [dict(item)], "openai": same or _COMPLETE_ITEM})
+        return NewMessage(role, {"parts": [dict(item)], "openai": copy or _COMPLETE_ITEM})
     rest = {
         name: value
         for name, value in item.items()
         if name != "content" and (name, value) != ("role", role)
     }
-    content: dict[str, Any] = (
-        {"text": item_content} if isinstance(item_content, str) else {"parts": item_content}
-    )
-    return NewMessage(
-        role,
-        {**content, "openai": same or rest}
-        if same or rest or _ambiguous(role, content)
-        else content,
-    )
+    name = "text" if isinstance(item_content, str) else "parts"
+    content: dict[str, Any] = {name: item_content}
+    if copy or rest or _ambiguous(role, content):
+        content["openai"] = copy or rest
+    return NewMessage(role, content)
 
 
 def from_message(message: Message) -> list[dict[str, Any]]:
-    """Convert a message to its item; one from elsewhere to the nearest items.
+    """Convert a message to its item, or to the nearest equivalent items.
 
     The stored role always wins.
     """
@@ -90,8 +86,9 @@ def from_message(message: Message) -> list[dict[str, Any]]:
     extras = content.get("openai")
     size = len(content)
     body = content.get("text") if "text" in content else content.get("parts")
-    if (same := read_exact_copy(extras)) and _role(same) == role:
-        return [same]
+    exact = read_exact_copy(extras)
+    if exact and _role(exact) == role:
+        return [exact]
     if (
         isinstance(extras, dict)
         and size == 2
@@ -143,30 +140,32 @@ def _role(item: Mapping[str, Any]) -> str:
 def _translated(message: Message) -> list[dict[str, Any]]:
     """Convert a message from elsewhere to items: text, tool calls and results."""
     content = message.content
-    answers = pairing.tool_results(message.role, content)
+    results = pairing.tool_results(message.role, content)
     # The text is the output if the result is in parts of another kind.
-    answer = message.text if message.role == "tool" and len(answers) == 1 else ""
-    items: list[dict[str, Any]] = [
-        {
-            "type": "function_call_output",
-            "call_id": entry.id,
-            "output": _text(entry.output or answer),
-        }
-        for entry in answers
-    ]
+    text_output = message.text if message.role == "tool" and len(results) == 1 else ""
+    items: list[dict[str, Any]] = []
+    for result in results:
+        output = _text(result.output or text_output)
+        items.append({"type": "function_call_output", "call_id": result.id, "output": output})
     calls = pairing.tool_calls(content)
     parts = content.get("parts")
-    listed = parts if isinstance(parts, list) else []
-    theirs = listed and all(
-        isinstance(part, dict) and part.get("type") in _TEXT_TYPES for part in listed
+    parts = parts if isinstance(parts, list) else []
+    are_openai_parts = bool(parts) and all(
+        isinstance(part, dict) and part.get("type") in _TEXT_TYPES for part in parts
     )
-    if message.role != "tool" and (theirs or message.text or not (answers or calls)):
-        items.append({"role": message.role, "content": listed if theirs else message.text})
-    named = [
-        {"call_id": entry.id, "name": entry.name, "arguments": _text(entry.arguments)}
-        for entry in calls
-    ]
-    return [*items, *({"type": "function_call", **entry} for entry in named)]
+    has_text = are_openai_parts or message.text or not (results or calls)
+    if message.role != "tool" and has_text:
+        items.append({"role": message.role, "content": parts if are_openai_parts else message.text})
+    for call in calls:
+        items.append(
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": _text(call.arguments),
+            }
+        )
+    return items
 
 
 def _text(value: Any) -> str:

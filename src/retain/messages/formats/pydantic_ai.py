@@ -1,4 +1,4 @@
-"""Messages of Pydantic AI as ours, and back without loss.
+"""Messages of Pydantic AI as retain's messages, and back without loss.
 
 Pydantic AI serializes a message as `{"kind": …, "parts": [{"part_kind": …}]}`. Text, images, tool
 calls and results are stored as in every message. The rest, with reasoning and system prompts, is
@@ -25,7 +25,7 @@ _SHOWN = {
     "tool-call": ("tool_name", "tool_call_id", "args"),
     "tool-return": ("tool_name", "tool_call_id", "content"),
 }
-"""The parts that are stored as ours, and their fields."""
+"""The part kinds that become parts of a message, and their fields."""
 _TEXT_KINDS = ("user-prompt", "text", "speech")
 
 
@@ -37,24 +37,26 @@ def to_message(message: Mapping[str, Any], entry: Mapping[str, Any] | None = Non
     usage = rest.get("usage") or {}
     if usage:
         rest["usage"] = {name: value for name, value in usage.items() if value}
-    tokens_in, tokens_out = (usage.get(name) or None for name in ("input_tokens", "output_tokens"))
-    only = shown[0] if len(shown) == 1 and shown[0].keys() == {"type", "text"} else None
-    content = {"text": only["text"]} if only else {"parts": shown}
-    noted = {} if entry is None else {ENTRY: dict(entry)}
+    is_only_text = len(shown) == 1 and shown[0].keys() == {"type", "text"}
+    content = {"text": shown[0]["text"]} if is_only_text else {"parts": shown}
+    original = {**rest, **exact_copy(message)}
+    if entry is not None:
+        original[ENTRY] = dict(entry)
     return NewMessage(
         _role(message),
-        {**content, MARK: {**rest, **exact_copy(message), **noted}},
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
+        {**content, MARK: original},
+        tokens_in=usage.get("input_tokens") or None,
+        tokens_out=usage.get("output_tokens") or None,
     )
 
 
 def from_message(
     message: Message, content: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Convert a message to one of Pydantic AI; None if it came from elsewhere or the role differs.
+    """Convert a message to Pydantic AI's format.
 
-    `content` is its parsed content, if the caller has it.
+    Returns None if it came from elsewhere, or if its role differs. `content` is its parsed content,
+    if the caller has it.
     """
     content = message.content if content is None else content
     rest = content.get(MARK)
@@ -92,20 +94,20 @@ def _role(message: Mapping[str, Any]) -> str:
 def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the rest of a part; add its visible part to `shown`."""
     kind = part["part_kind"]
-    needed = ("content", *_SHOWN.get(kind, ()))
-    rest = {name: value for name, value in part.items() if value is not None or name in needed}
+    required = ("content", *_SHOWN.get(kind, ()))
+    rest = {name: value for name, value in part.items() if value is not None or name in required}
     text = rest.get("transcript" if kind == "speech" else "content")
     if kind == "user-prompt" and isinstance(text, list):
         return {**rest, "content": [_inside(item, shown) for item in text]}
     if kind not in _SHOWN or (kind in _TEXT_KINDS and not isinstance(text, str)):
         return rest
-    taken = {name: rest.pop(name) for name in _SHOWN[kind] if name in rest}
+    fields = {name: rest.pop(name) for name in _SHOWN[kind] if name in rest}
     if kind in _TEXT_KINDS:
         shown.append({"type": "text", "text": text})
     elif kind == "file":
-        shown.append({"type": _file(taken["content"]), "source": taken["content"]})
+        shown.append({"type": _file_type(fields["content"]), "source": fields["content"]})
     else:
-        shown.append({"type": kind, **taken})
+        shown.append({"type": kind, **fields})
     return rest
 
 
@@ -119,16 +121,14 @@ def _inside(item: Any, shown: list[dict[str, Any]]) -> Any:
         return {name: value for name, value in item.items() if name != "content"}
     if "media_type" not in item:
         return item
-    shown.append({"type": _file(item), **item})
+    shown.append({"type": _file_type(item), **item})
     return None
 
 
-def _file(part: Mapping[str, Any]) -> str:
-    return (
-        "image"
-        if str(part.get("media_type", "")).startswith("image/")
-        else str(part.get("kind", "file"))
-    )
+def _file_type(part: Mapping[str, Any]) -> str:
+    if str(part.get("media_type", "")).startswith("image/"):
+        return "image"
+    return str(part.get("kind", "file"))
 
 
 def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
@@ -148,8 +148,6 @@ def _item(rest: Any, shown: Iterator[Mapping[str, Any]]) -> Any:
     if rest is None:
         fields = {name: value for name, value in next(shown).items() if name != "type"}
         return fields["text"] if fields.keys() == {"text"} else fields
-    return (
-        {**rest, "content": next(shown)["text"]}
-        if str(rest.get("kind")).endswith("-content")
-        else rest
-    )
+    if str(rest.get("kind")).endswith("-content"):
+        return {**rest, "content": next(shown)["text"]}
+    return rest
