@@ -351,7 +351,8 @@ def test_notes_of_a_tool_wait_for_a_person(memory: Memory, me: Scope, session: s
     (manage,) = tool.notes.tools()
     answer = manage.run(operation="append", content=forged)
     assert (
-        answer["note"] == "This waits until a person accepts it, and is in no prompt before that."
+        answer["note"]
+        == "This waits for a review. It is not part of any prompt until a person accepts it."
     )
     assert system_text() == "You are scout."
     me.notes.overwrite("Likes tea.")

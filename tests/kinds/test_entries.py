@@ -216,7 +216,7 @@ def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
         "success": True,
         "memory_type": "core",
         "content": "Ada is a pilot.",
-        "note": "This is kept for good and is part of every prompt of yours.",
+        "note": "This is stored permanently and is part of all your prompts.",
     }
     assert [(entry.kind, entry.source) for entry in me.entries.list()] == [("core", "agent")]
 
@@ -245,12 +245,12 @@ def test_tool_errors_tell_the_model_what_to_do(memory: Memory, me: Scope, name: 
     nobody = memory.scope(tenant="acme", user="ada")
     answer = tool(nobody, name).call({"content": "x"})
     assert isinstance(answer, dict)
-    assert "no agent here" in answer["error"]
+    assert "No agent is set" in answer["error"]
     assert "X-Retain-Agent" in answer["error"]
     assert "--agent" in answer["error"]
     assert tool(me, name).call({"content": " \n"}) == {"error": "The content must not be blank."}
     assert tool(me, name).call({"content": "😀" * 10_001}) == {
-        "error": "The content has 10001 characters and may have 10000: shorten or split it."
+        "error": "The content has 10001 characters; at most 10000 are allowed. Shorten or split it."
     }
     assert tool(me, name).call({}) == {"error": f"{name} needs the argument 'content'."}
     assert tool(me, name).call({"content": 5}) == {

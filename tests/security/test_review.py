@@ -196,7 +196,7 @@ def test_entries_saved_in_a_chat_are_pending_if_configured(
     served.memory.scope(tenant="acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         http.post("/api/chat", json={"message": "Remember it."}).raise_for_status()
-        assert "waits until a person accepts it" in str(model.requests[1].messages[-1])
+        assert "This waits for a review." in str(model.requests[1].messages[-1])
         for session in ("another", "a third"):
             http.post("/api/sessions", json={"id": session}).raise_for_status()
         http.post(

@@ -100,7 +100,9 @@ def test_a_path_has_limits() -> None:
 def test_a_content_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """P16: the error names the other ways to read it."""
     monkeypatch.setattr(jsonpath, "MAX_CONTENT_BYTES", 10)
-    with pytest.raises(Invalid, match=r"up to 10 bytes; this content has .* lines, head, tail, grep"):
+    with pytest.raises(
+        Invalid, match=r"up to 10 bytes; this content has .* lines, head, tail, grep"
+    ):
         select_all(VALUE, "$")
 
 

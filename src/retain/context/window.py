@@ -142,10 +142,10 @@ def window(
 
 def _newest_question(user_seqs: Set[int], shown: Sequence[Line]) -> int:
     """Return the number of the newest message with text of the user; 0 if there is none."""
-    for line in reversed(shown):
-        if line.seq in user_seqs and line.message.result is None:
-            return line.seq
-    return 0
+    questions = [
+        line.seq for line in shown if line.seq in user_seqs and line.message.result is None
+    ]
+    return questions[-1] if questions else 0
 
 
 def _limited(line: Line, budget: int, is_from_user: bool) -> Line:

@@ -1,4 +1,4 @@
-"""Tools beyond memory that agents can use: Python functions and MCP servers.
+"""Extra tools, besides the memory tools, that agents can use: Python functions and MCP servers.
 
 An agent names them in its `tools`. Functions come from `Memory.open(tools=…)` and from installed
 packages, through the entry point group `retain.tools`. MCP servers come only from the settings:
@@ -33,12 +33,12 @@ _MAX_ERROR_CHARACTERS = 1000
 
 
 class ToolFailure(Exception):
-    """Raised by a tool beyond memory; the model reads the text."""
+    """Raised by an extra tool; the model reads the text."""
 
 
 @dataclass(frozen=True)
 class ExtraTool(Tool):
-    """A tool beyond memory. `run` gets the arguments as a mapping; the answer has `result`."""
+    """An extra tool. `run` gets the arguments as a mapping; the answer has a `result`."""
 
     def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
         """Run the tool with a model's arguments; a failure is an answer with `error`."""
@@ -48,14 +48,14 @@ class ExtraTool(Tool):
             return {"result": self.run(arguments or {})}
         except ToolFailure as failure:
             return {"error": str(failure)[:_MAX_ERROR_CHARACTERS]}
-        except (Exception, SystemExit) as error:  # a tool may raise anything; the turn goes on
+        except (Exception, SystemExit) as error:  # a tool may raise anything; the turn continues
             problem = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS]
             return {"error": f"{self.name} failed: {problem}"}
 
 
 @dataclass(frozen=True, eq=False)
 class McpServer:
-    """An MCP server of the settings: a command that is started, or an address."""
+    """An MCP server in the settings: a command to start, or an address."""
 
     name: str
     command: str = ""
@@ -84,7 +84,7 @@ class ExtraTools:
         return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
     def reject_names(self, names: Collection[str]) -> None:
-        """Raise Invalid if a tool has one of these names, those of the memory tools."""
+        """Raise Invalid if a tool has one of these names, which are those of the memory tools."""
         for name in (*self._tools, *self.servers):
             if name in names:
                 raise Invalid(field="tools", problem=f"{name!r} is the name of a memory tool")
@@ -94,7 +94,7 @@ class ExtraTools:
         return list(dict.fromkeys([*self._tools, *self.servers, *self._entry_points]))
 
     def descriptions(self) -> dict[str, str]:
-        """Return a description of each name, for people."""
+        """Return a description of each tool for people, by name."""
         described = {name: tool.description for name, tool in self._tools.items()}
         for name in self.servers:
             described[name] = "The tools of an MCP server."
@@ -103,7 +103,7 @@ class ExtraTools:
         return described
 
     def function(self, name: str) -> ExtraTool:
-        """Return the tool of a function. Raise ToolFailure if there is none of this name."""
+        """Return the tool of a function. Raise ToolFailure if no function has this name."""
         if name in self._tools:
             return self._tools[name]
         if name not in self._entry_points:
@@ -129,7 +129,7 @@ def function_tools(functions: Sequence[Callable[..., Any]]) -> dict[str, ExtraTo
 def function_tool(function: Callable[..., Any], name: str = "") -> ExtraTool:
     """Return a tool from a function: its name, docstring and annotated parameters.
 
-    The function may be asynchronous. Each call runs in a thread of its own. After `TOOL_SECONDS`
+    The function may be asynchronous. Each call runs in a separate thread. After `TOOL_SECONDS`
     the model gets an error; the thread cannot be stopped and ends when the function returns.
     """
     name = name or getattr(function, "__name__", "")
@@ -160,7 +160,7 @@ def function_tool(function: Callable[..., Any], name: str = "") -> ExtraTool:
             if error.title != f"call[{getattr(function, '__name__', '')}]":
                 raise  # raised inside the function
             raise ToolFailure(_explain(name, error.errors())) from None
-        except TimeoutError as error:  # the function's own
+        except TimeoutError as error:  # raised by the function itself
             raise ToolFailure(f"{name} failed: TimeoutError: {error}") from error
 
     def run(arguments: Mapping[str, Any]) -> Any:
@@ -215,7 +215,7 @@ def _parse_server(name: str, value: Any) -> McpServer:
 
 
 def _expand(value: Any, where: str) -> Any:
-    """Replace `${NAME}` by the variable of the environment, so that keys need not be in a file."""
+    """Replace `${NAME}` by the environment variable, so that keys need not be in a file."""
     if isinstance(value, Mapping):
         return {str(key): _expand(item, where) for key, item in value.items()}
     if isinstance(value, list):

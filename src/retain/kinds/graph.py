@@ -20,9 +20,9 @@ from retain.search.reindexer import Findable, Place
 from retain.storage.database import Transaction
 
 MAX_NAME_BYTES = 1_000
-"""The largest size of a name or a type, in bytes."""
+"""Maximum size of a name or a type."""
 MAX_ITEMS = 10_000
-"""The largest number of items in one call."""
+"""Maximum number of items in one call."""
 T = TypeVar("T")
 
 
@@ -125,8 +125,8 @@ _STRAY_IN_INDEX = """select number, 'entity ' || title from search_items where t
 def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[search_engine.Item]:
     """Return the index rows of an entity (seq 0, its type is the text) or of an observation.
 
-    An entity of the tenant has the user "", which no user can have: without a user, every user
-    would find it.
+    An entity of the tenant has the user "", which is not a valid user id: index rows without a user
+    are found by every user.
     """
     parts = split_text(text) or ([""] if seq == 0 and name.strip() else [])
     return [
@@ -181,7 +181,7 @@ class Graphs(Kind):
         return None if row is None else str(row[0])
 
     def add(self, entities: Sequence[Entity]) -> list[Entity]:
-        """Add entities and return the new ones; an entity whose name exists is not changed."""
+        """Add entities and return the new entities; existing names are not changed."""
         checked = [
             self._entity(entity, f"entities[{n}]")
             for n, entity in enumerate(_several(entities, "entities", Entity))
@@ -214,7 +214,7 @@ class Graphs(Kind):
         return self._write("add", work)
 
     def observe(self, observations: Sequence[Observations]) -> list[Observations]:
-        """Add observations to existing entities, and return the new ones."""
+        """Add observations to existing entities, and return the new observations."""
         checked = [
             Observations(
                 self._seek(observation.name, f"observations[{n}].name"),
@@ -233,7 +233,7 @@ class Graphs(Kind):
         return self._write("observe", work)
 
     def relate(self, relations: Sequence[Relation]) -> list[Relation]:
-        """Add relations, and return the new ones."""
+        """Add relations, and return the new relations."""
         checked = [
             Relation(
                 *(
@@ -337,7 +337,7 @@ class Graphs(Kind):
         return self._write("remove_many", work)
 
     def forget(self, observations: Sequence[Observations]) -> int:
-        """Remove observations of entities, and return their number; skip unknown ones."""
+        """Remove observations of entities, and return their number; skip unknown observations."""
         checked = [
             (
                 self._seek(observation.name, field),
@@ -354,7 +354,7 @@ class Graphs(Kind):
         return self._write("forget", work)
 
     def unrelate(self, relations: Sequence[Relation]) -> int:
-        """Remove relations, and return their number; skip unknown ones."""
+        """Remove relations, and return their number; skip unknown relations."""
         checked = [
             {
                 part: self._seek(getattr(relation, part), f"relations[{n}].{part}")
@@ -439,7 +439,7 @@ class Graphs(Kind):
         )
 
     def _named(self, value: str, field: str) -> str:
-        """Validate a name to store; a secret in it is rejected, not masked, as in every name."""
+        """Validate a name to store; as in all names, a secret is rejected, not masked."""
         text = canonical.text(value, field, MAX_NAME_BYTES)
         return masking.guard_name(text, field, self._settings.masking)
 
@@ -456,7 +456,7 @@ class Graphs(Kind):
 
 
 def is_empty(graph: Graphs) -> bool:
-    """Return whether a graph has no entity, without reading them all."""
+    """Return whether a graph has no entities, without reading all of them."""
     return graph._read(lambda tx: _last(tx, "entities", user=graph._graph_user)) == 0
 
 

@@ -1,7 +1,7 @@
 """Ids of index rows for records that have several keys.
 
-Each kind makes its own index rows and declares them as `findable`. A write and the reindex job use
-the same function for it, so both produce the same rows.
+Each kind creates its index rows and declares how in `findable`. Writes and the reindex job use the
+same function, so both produce the same rows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ def index_id(*keys: str) -> str:
 
 
 def index_id_sql(*columns: str) -> str:
-    """Return the SQL expression that makes the same id of columns."""
+    """Return the SQL expression that computes the same id from columns."""
     escaped = [rf"""replace(replace({column}, '\', '\\'), '"', '\"')""" for column in columns]
     return """'["' || """ + """ || '","' || """.join(escaped) + """ || '"]'"""

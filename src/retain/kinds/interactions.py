@@ -45,8 +45,8 @@ class Interaction:
 class Total:
     """The totals of one hour, day, model, route or agent; calls without an agent have the name "".
 
-    Calls whose tokens, cost or latency are not known are left out of these sums and percentiles,
-    which are None if no call is left. Latencies are nearest-rank percentiles in milliseconds.
+    Sums and percentiles leave out calls whose tokens, cost or latency are unknown. They are None if
+    no call is left. Latencies are nearest-rank percentiles in milliseconds.
     """
 
     name: str
@@ -97,7 +97,7 @@ def _interaction(row: Row) -> Interaction:
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of one model call; None for what is not known."""
+    """The usage of one model call; unknown values are None."""
 
     model: str
     route: str = "chat"
@@ -166,7 +166,7 @@ class Interactions(Kind):
         error: str = "",
         session: str | None = None,
     ) -> Interaction:
-        """Record one model call; leave out what is not known."""
+        """Record one model call; leave out values that are not known."""
         usage = Usage(model, route, latency_ms, tokens_in, tokens_out, cost, parameters, error)
         values = checked(self._owner, self._settings, usage, session)
         return self._write(
@@ -190,7 +190,7 @@ class Interactions(Kind):
         return _interaction(row)
 
     def of_turn(self, tx: Transaction, id: str | None) -> Interaction | None:
-        """Return the model call of a turn; None if it has none, or it was removed."""
+        """Return the model call of a turn; None if the turn has none or it was removed."""
         row = tx.one(
             """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
                       session_id, created_at
@@ -212,7 +212,7 @@ class Interactions(Kind):
         """Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent.
 
         Hours and days are in UTC. With `split`, each group has one total per model, route or agent,
-        as the lines of a chart over time.
+        such as for the lines of a chart over time.
         """
         if not isinstance(by, str) or by not in _BUCKETS:
             raise Invalid(field="by", problem=f"must be one of {', '.join(_BUCKETS)}, not {by!r}")

@@ -67,7 +67,7 @@ class Owner:
 class Observer:
     """Called around each operation that a client calls, and each tool that a model calls.
 
-    This one does nothing. The server has one that counts and traces them.
+    This class does nothing. The server has a subclass that counts and traces the calls.
     """
 
     def call(
@@ -94,7 +94,7 @@ class Services:
 
     database: Database
     writer: Writer
-    """Every change goes through it; it may audit them and tell listeners."""
+    """Runs every change; it may audit changes and notify listeners."""
     settings: Settings
     models: Models
     blobs: Blobs
@@ -102,13 +102,13 @@ class Services:
     embedder: Embedder | None
     reranker: Reranker | None
     extra_tools: ExtraTools
-    """Tools beyond memory that agents can use."""
+    """Tools besides the memory tools that agents can use."""
     record: Callable[[Services, Owner, str, ModelCall, str | None], None] = lambda *_: None
     """Stores a model call: its owner, route, result and session."""
     observer: Observer = field(default_factory=Observer)
     """Counts and traces the operations that clients call."""
     kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
-    """Every kind by its name, for what a search returns."""
+    """Every kind by its name, to read the records of search hits."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
         """Return a model that records its calls for an owner.
@@ -125,7 +125,7 @@ class Services:
         )
 
     def embedding(self, owner: Owner, seconds: float | None = None) -> Embedder | None:
-        """Return the embedder for an owner; a remote one records its calls.
+        """Return the embedder for an owner; a remote embedder records its calls.
 
         `seconds` limits the time of a remote call. Do not call it in a transaction.
         """
@@ -140,7 +140,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Page(Generic[Record]):
-    """A page of a list; pass `next` as `after` to get the following page. None at the end."""
+    """A page of a list. Pass `next` as `after` to get the next page; it is None at the end."""
 
     items: list[Record]
     next: str | None = None
@@ -151,8 +151,8 @@ class Page(Generic[Record]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int) -> Record:
-        return self.items[place]
+    def __getitem__(self, index: int) -> Record:
+        return self.items[index]
 
 
 class Kind:
@@ -162,9 +162,9 @@ class Kind:
     tables: ClassVar[tuple[Table, ...]]
     checks: ClassVar[tuple[Check, ...]] = ()
     findable: ClassVar[Findable | None] = None
-    """The rows of this kind in the search index; their checks belong to the kind's."""
+    """The rows of this kind in the search index; `checks` must include their checks."""
     whole_in_layer: ClassVar[str | None] = None
-    """The layer of a context that shows everything of this kind, unless it is cut."""
+    """The layer of a context that shows all records of this kind, unless it is cut."""
     is_document: ClassVar[bool] = False
     """True if records are documents rather than personal memories; recall has a share for each."""
 
@@ -183,12 +183,12 @@ class Kind:
         return None
 
     def shared_section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return a further section, with what other agents wrote."""
+        """Return another section, with the content of other agents."""
         return None
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:
-        """Return what the report of a context calls a hit of this kind."""
+        """Return the source of a hit of this kind in the report of a context."""
         return f"{hit.kind} {hit.id}"
 
     @staticmethod
@@ -208,11 +208,11 @@ class Kind:
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
-        """Return the source of a hit of this kind, by its id; None if it has none."""
+        """Return the source of a record by its id: who wrote it; None if it is not known."""
         return None
 
     def text_before_review(self, tx: Transaction, id: str) -> str | None:
-        """Return what hits may show of a record that waits for a review; None if it does not."""
+        """Return the text that hits show of a record that waits for a review; otherwise None."""
         return None
 
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
@@ -230,13 +230,13 @@ class Kind:
         frees_space: bool = False,
         long: bool = False,
     ) -> Record:
-        """Run one change in a transaction: the only way in which a kind writes.
+        """Run one change in a transaction. All writes of a kind go through here.
 
         verb:        the public method that writes
         row:         the row of the kind's main table that changes, or a function that gets its
                      primary key from the result
-        subject:     the id of what changes, if it is not one row
-        returns:     makes the verb's return value from the result, where they differ
+        subject:     the id of the changed record, if it is not one row
+        returns:     computes the verb's return value from the result, if they differ
         idempotent, frees_space, long: as in `Database.write`
         """
         change = Change(
@@ -277,12 +277,12 @@ class Kind:
 
 @functools.cache
 def _main_table(kind: type[Kind]) -> Table:
-    """Return the table that has the kind's name, or its first one."""
+    """Return the table with the kind's name, or else its first table."""
     return next((table for table in kind.tables if table.name == kind.name), kind.tables[0])
 
 
 def own_session(tx: Transaction, owner: Owner, session: str) -> int:
-    """Return first_seq of a session of the scope; raise NotFound for any other."""
+    """Return first_seq of a session of the scope; raise NotFound for other sessions."""
     row = tx.one(
         """select first_seq from sessions
            where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
@@ -297,7 +297,7 @@ def own_session(tx: Transaction, owner: Owner, session: str) -> int:
 def make_page(
     records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]
 ) -> Page[Record]:
-    """Return a page of `limit + 1` records: the extra one tells that there are more."""
+    """Return a page from up to `limit + 1` records: an extra record means that there are more."""
     if len(records) <= limit:
         return Page(records)
     records = records[:limit]
@@ -306,11 +306,8 @@ def make_page(
 
 def encode_cursor(values: list[Any]) -> str:
     """Return values as an opaque cursor."""
-    return (
-        base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode())
-        .decode()
-        .rstrip("=")
-    )
+    text = json.dumps(values, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
@@ -326,8 +323,9 @@ def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
         types = types[:1] * len(values)
     if isinstance(values, list) and [type(value) for value in values] == types:
         for value in values:
-            canonical.key(value, "after") if isinstance(value, str) else canonical.check_integer(
-                value, "after", 0, 2**62
-            )
+            if isinstance(value, str):
+                canonical.key(value, "after")
+            else:
+                canonical.check_integer(value, "after", 0, 2**62)
         return values
     raise Invalid(field="after", problem="is not a valid cursor; use `next` of the previous page")

@@ -39,7 +39,7 @@ EDIT_ATTEMPTS = 5
 Edit = Callable[[str], Edited]
 SOURCES_UNDER_REVIEW = ("tool", "import", "agent")
 """Sources whose notes wait for a review, if the setting `review` names them."""
-WAITING_NOTE = "This waits until a person accepts it, and is in no prompt before that."
+WAITING_NOTE = "This waits for a review. It is not part of any prompt until a person accepts it."
 CUT_NOTICE = (
     "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
 )

@@ -23,7 +23,7 @@ _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
 def render(messages: Sequence[Message], max_output_tokens: int | None = None) -> str:
     """Render numbered messages; shorten tool outputs over `max_output_tokens`."""
-    names = {}
+    names: dict[str, str] = {}
     for message in messages:
         names |= {call.id: call.name for call in pairing.tool_calls(message.content) if call.id}
     return "\n".join(_message(message, names, max_output_tokens) for message in messages)

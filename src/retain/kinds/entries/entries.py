@@ -1,8 +1,8 @@
-"""Entries: what an agent remembers for itself, and what chosen agents share on a whiteboard.
+"""Entries: the memory of an agent, and the whiteboards that several agents share.
 
-An entry belongs to an agent, whichever user it was talking to. The user is stored with it, so that
-erasing a user also erases what the agent learned from them. A scope without an agent sees every
-agent's entries and can add none.
+An entry belongs to an agent, not to a user. The user of the conversation is stored with the entry,
+so that erasing a user also erases what the agent learned from them. A scope without an agent can
+read the entries of all agents, but cannot add entries.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Entries(Kind):
                 tokens=prompt_tokens(text),
             )
             _drop_proposals(tx, [id])
-            # A later consolidation may consider a journal entry that an earlier one passed over.
+            # A later consolidation may use a journal entry in which an earlier one found nothing.
             tx.run(
                 """delete from consolidation_sources
                    where tenant = :tenant and entry_id = :id and consolidation_id in (
@@ -137,11 +137,11 @@ class Entries(Kind):
         return self._decide("accept", id, "accepted", if_version)
 
     def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Refuse an entry, even an accepted one; it stays listed and can be accepted later.
+        """Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
 
         if_version: refuse only the version that was read
 
-        Only a person can refuse. The same words are not queued again, whichever program adds them.
+        Only a person can refuse. If a program adds the same words again, they are not queued again.
         """
         return self._decide("refuse", id, "refused", if_version)
 
@@ -154,8 +154,8 @@ class Entries(Kind):
     ) -> Page[Entry]:
         """Return the entries that wait for a review or were refused, newest first.
 
-        Covers all boards and agents; a scope with an agent or a user sees only its own. `signs`
-        are warnings for the reviewer and decide nothing.
+        Covers all boards and agents; a scope with an agent or a user sees only its own entries.
+        `signs` are warnings for the reviewer; they have no other effect.
         """
         if review not in ("pending", "refused"):
             raise Invalid(field="review", problem=f"must be pending or refused, not {review!r}")
@@ -187,7 +187,7 @@ class Entries(Kind):
             canonical.key(id, "ids") for id in canonical.check_list(ids, "ids", limits.MAX_PAGE)
         }
 
-        def work(tx: Transaction) -> Sequence[str]:  # the audit log records which these were
+        def work(tx: Transaction) -> Sequence[str]:  # the audit log records the ids
             own = []
             for id in sorted(checked):  # all writers use one order, so that no two block each other
                 tx.lock_rows(_SELECT_ENTRY, id=id)
@@ -204,7 +204,7 @@ class Entries(Kind):
         return len(removed)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of accepted core and journal entries, and of `pending` ones, if any."""
+        """Return the number of accepted core and journal entries, and of `pending` entries, if any."""
 
         def work(tx: Transaction) -> dict[str, int]:
             rows = tx.all(
@@ -225,13 +225,13 @@ class Entries(Kind):
         return self._read(work)
 
     def prompt(self) -> str:
-        """Return the agent's private memory as its prompt shows it; empty if there is none."""
+        """Return the agent's private memory as in its prompt; empty if it has no entries."""
         self._agent()
         section = self._read(lambda tx: entry_prompt.private_section(tx, self._owner, _FAR_FUTURE))
         return placeholder.neutralize(section.write(section.pieces))
 
     def whiteboard(self) -> str:
-        """Return the agent's boards as its prompt shows them; empty if there is none."""
+        """Return the agent's boards as in its prompt; empty if it shares none."""
         self._agent()
         section = self._read(
             lambda tx: entry_prompt.whiteboard_section(tx, self._owner, MAX_PROMPT_ENTRIES)
@@ -305,7 +305,7 @@ class Entries(Kind):
     ) -> Sequence[Entry]:
         """Return the entries that match a query by words and meaning, best first.
 
-        Includes faded entries and boards.
+        Includes expired entries and boards.
         """
         hits = search_scope.search(
             self._services,
@@ -324,7 +324,7 @@ class Entries(Kind):
         return self._read(work)
 
     def tools(self, session: str | None = None) -> list[Tool]:
-        """Return the tools with which an agent remembers something."""
+        """Return the tools with which an agent stores entries."""
         add = None if self._owner.agent is None else self._add_as_agent
         return entry_tools.tools(add, self.boards)
 
@@ -335,14 +335,14 @@ class Entries(Kind):
         return entry_prompt.private_section(tx, self._owner, MAX_PROMPT_ENTRIES)
 
     def shared_section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return the boards that the agent shares: other agents' words, so a layer of their own."""
+        """Return the boards that the agent shares; other agents' words get a separate layer."""
         if self._owner.agent is None:
             return None
         return entry_prompt.whiteboard_section(tx, self._owner, MAX_PROMPT_ENTRIES)
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
-        """Return who wrote an entry."""
+        """Return the source of an entry: who wrote it."""
         row = tx.one("select source from entries where tenant = :tenant and id = :id", id=id)
         return None if row is None else str(row[0])
 
@@ -381,7 +381,7 @@ class Entries(Kind):
         user = self._owner.user
         review = self._initial_review(source, kind)
         if about_self and user is not None:
-            # It will be in the prompts of all users, so no user alone may bring it about.
+            # It will be in the prompts of all users, so a single user must not decide on it.
             user = None
             review = "pending"
         values = new_row(ids.uuid7(), agent, kind, board, text, user, source, review)
@@ -399,7 +399,7 @@ class Entries(Kind):
         return with_signs(added)
 
     def _import(self, tx: Transaction, values: Mapping[str, Any], texts: Sequence[str]) -> Entry:
-        """Add an entry of `export`, or return the one that was added before."""
+        """Add an entry of `export`, or return the existing entry if it was added before."""
         created = tx.now if values["created_at"] is None else values["created_at"]
         if created > tx.now + clock.DAY:
             raise Invalid(field="created_at", problem="is more than a day in the future")
@@ -466,7 +466,7 @@ class Entries(Kind):
         return "" if self._owner.agent is None else "and agent = :agent"
 
     def _visible_row(self, tx: Transaction, id: str) -> Row | None:
-        """Return the row of an entry that the scope may see: its agent's, or on a shared board."""
+        """Return the row of an entry that the scope may see: of its agent, or on a shared board."""
         sql = f"{_SELECT_ENTRY} and {_OF_USER}"
         if self._owner.agent is not None:
             sql += f" and (board is null and agent = :agent or board in {_SHARED_BOARDS})"
@@ -524,7 +524,7 @@ class Entries(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Entry]:
-        """Return core and journal entries, newest first; kind `whiteboard`: the lines on boards.
+        """Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
 
         search: only entries in which all these words occur, in any order, upper or lower case
         """
@@ -600,7 +600,7 @@ def _find_reviewed(tx: Transaction, values: Mapping[str, Any]) -> Row | None:
 
 
 def _drop_proposals(tx: Transaction, ids: Sequence[str]) -> None:
-    """Delete the open proposals that were made of entries whose words changed or are gone."""
+    """Delete the open proposals based on entries that were changed or removed."""
     tx.many(
         """delete from consolidations
            where tenant = :tenant and status not in ('accepted', 'passed') and id in (

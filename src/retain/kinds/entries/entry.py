@@ -27,14 +27,14 @@ JOURNAL_WINDOW_MICROS = JOURNAL_WINDOW // timedelta(microseconds=1)
 MAX_CHARACTERS = 10_000
 MAIN_BOARD = "main"
 TRUST_ORDER = ("admin", "user", "agent", "import", "tool")
-"""Sources, the most trusted first. A person chose an import; a tool may bring any text."""
+"""Sources, the most trusted first. A person chose an import; a tool may return any text."""
 REVIEWERS = ("admin", "user")
-"""Sources that are people, who may review what the others wrote."""
+"""Sources that are people. They may review the entries of the other sources."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something an agent remembers."""
+    """One memory of an agent."""
 
     id: str
     agent: str
@@ -47,9 +47,9 @@ class Entry:
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
-    expired: bool  # a journal entry that had left the prompt when it was read
+    expired: bool  # True for a journal entry that is no longer in the prompt
     review: Review = "accepted"
-    signs: list[str] = field(default_factory=list)  # what a reviewer should look at twice
+    signs: list[str] = field(default_factory=list)  # warning signs for a reviewer
 
 
 COLUMNS = """id, agent, kind, board, content, user_id, source, version, created_at, updated_at,
@@ -82,18 +82,16 @@ def with_signs(entry: Entry) -> Entry:
 
     Takes milliseconds: never call it in a transaction.
     """
-    return (
-        entry
-        if entry.review == "accepted"
-        else replace(entry, signs=find_warning_signs(entry.content))
-    )
+    if entry.review == "accepted":
+        return entry
+    return replace(entry, signs=find_warning_signs(entry.content))
 
 
 # -- content -----------------------------------------------------------------------------------
 
 
 def checked_content(value: str, field: str = "content", policy: Policy = OFF) -> str:
-    """Return content as it is stored: stripped, not blank, at most 10,000 characters."""
+    """Return the content to store: stripped, not blank, at most 10,000 characters."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     stripped = value.strip()
@@ -108,7 +106,7 @@ def checked_content(value: str, field: str = "content", policy: Policy = OFF) ->
 def list_item(content: str, prefix: str = "") -> str:
     """Return an entry as an item of a Markdown list.
 
-    Its lines after the first are indented: none can pass for a heading, another entry, or the
+    Its lines after the first are indented, so that none looks like a heading, another entry, or the
     beginning of another turn.
     """
     return f"- {indent_continuation(prefix + content)}"
@@ -123,7 +121,7 @@ def indent_continuation(text: str) -> str:
 
 
 def prompt_tokens(content: str) -> int:
-    """Return about how many tokens a content takes in a prompt."""
+    """Estimate the tokens of a content in a prompt."""
     return tokens.estimate(list_item(content))
 
 
@@ -137,7 +135,7 @@ def least_trusted(sources: Iterable[str]) -> str:
 
 
 def initial_review(setting: str, sources: Sequence[str], kind: str) -> Review:
-    """Return whether a new entry of these sources waits for a review, by the setting `review`."""
+    """Return the review status of a new entry of these sources, by the setting `review`."""
     words = setting.split(",")
     if kind == "journal" and kind not in words:
         return "accepted"
@@ -196,8 +194,8 @@ def imported_row(
 ) -> dict[str, Any]:
     """Return the values of a row for an entry of `export`, with its times or None.
 
-    Its source is believed only if it is trusted less than an import. That it was accepted is
-    believed only if no source involved has to wait for a review.
+    The source of the record is used only if it is less trusted than an import. The record counts as
+    accepted only if none of its sources requires a review.
     """
     if not isinstance(record, Mapping):
         raise Invalid(field=field, problem=f"must be an object, not {type(record).__name__}")
@@ -253,7 +251,7 @@ def _timestamp(value: Any, field: str) -> int | None:
 def index_rows(row: Row, texts: Sequence[str] | None = None) -> list[IndexRow]:
     """Return the index rows of a row of COLUMNS; none if it is not accepted.
 
-    An entry on a board has no agent in the index: those who share the board find it.
+    An entry on a board has no agent in the index, so that all agents of the board find it.
     texts: the content in parts, if the caller has split it already
     """
     id, agent, kind, board, content, user, _, _, created, _, review = row

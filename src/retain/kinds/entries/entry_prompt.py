@@ -104,7 +104,7 @@ def whiteboard_section(tx: Transaction, owner: Owner, limit: int) -> Section:
 
 
 def _write_lists(title: str, lists: dict[str, list[str]]) -> str:
-    """Return the non-empty lists under their headings; without any, not even the title."""
+    """Return the non-empty lists under their headings; return "" if all lists are empty."""
     written = ["\n".join([heading, *items]) for heading, items in lists.items() if items]
     return "\n\n".join([title, *written]) if written else ""
 

@@ -19,29 +19,28 @@ AddEntry = Callable[[str, EntryKind, str | None, bool], Entry]
 
 JOURNAL_TOOL = (
     "Write something into your private journal that matters for the coming days: what you are "
-    "doing, what you noticed, what to do next. It fades from your prompt after "
+    "doing, what you noticed, what to do next. It is in your prompt for "
     f"{JOURNAL_WINDOW.days} days."
 )
 CORE_TOOL = (
-    "Keep something for good in your private core memory: lasting facts, preferences, lessons, "
-    "promises. It is in every prompt of yours from now on, so keep it short."
+    "Store something permanently in your private core memory: lasting facts, preferences, lessons, "
+    "promises. It is part of all your prompts from now on, so keep it short."
 )
 BOARD_TOOL = (
     "Write a line on a whiteboard that you share with other agents. They will see it with your "
     "name."
 )
-CORE_NOTE = "This is kept for good and is part of every prompt of yours."
+CORE_NOTE = "This is stored permanently and is part of all your prompts."
 PENDING_NOTE = (
-    "This waits until a person accepts it, and is in no prompt before that. Saving it again "
-    "changes nothing."
+    "This waits for a review. It is not part of any prompt until a person accepts it. Saving it "
+    "again changes nothing."
 )
 REFUSED_NOTE = (
-    "A person has refused this before: it is in no prompt of yours. Saving it again changes "
-    "nothing."
+    "A person refused this before: it is not part of your prompts. Saving it again changes nothing."
 )
 _REVIEW_NOTES = {"accepted": CORE_NOTE, "pending": PENDING_NOTE, "refused": REFUSED_NOTE}
 _NO_AGENT = (
-    "There is no agent here whose memory this could be: name one (X-Retain-Agent, or --agent)."
+    "No agent is set, so there is no memory to save to. Name one (X-Retain-Agent, or --agent)."
 )
 
 
@@ -72,7 +71,7 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
     }
     board_name = {
         "type": "string",
-        "description": f"Which board; `{MAIN_BOARD}` where it is left out.",
+        "description": f"The name of the board. Default: `{MAIN_BOARD}`.",
     }
     about = {
         "type": "string",
@@ -138,8 +137,8 @@ def _save(
         entry = add(content, kind, board, about_self)
     except TooLarge as error:
         return {
-            "error": f"The content has {error.size} characters and may have {error.limit}: "
-            "shorten or split it."
+            "error": f"The content has {error.size} characters; at most {error.limit} are allowed. "
+            "Shorten or split it."
         }
     except Invalid as error:
         return {"error": f"The {error.field} {error.problem}."}

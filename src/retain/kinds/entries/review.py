@@ -1,8 +1,8 @@
 """Review: entries of untrusted sources wait until a person accepts them.
 
-Text that reaches every prompt is the best target for an attacker who wants to steer an agent. So an
-entry of an untrusted source is stored and listed, but it is in no prompt, search or consolidation
-before a person has accepted it.
+An attacker who wants to steer an agent will try to get text into all its prompts. So an entry of an
+untrusted source is stored and listed, but prompts, searches and consolidations do not use it until
+a person has accepted it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retain.kinds.kind import Owner
 from retain.storage.database import Row, Transaction
 
 _COMPARED_ENTRIES = 1000
-"""The number of newest entries to compare; exact copies are found among all."""
+"""The number of newest entries to compare. Exact copies are found among all entries."""
 
 # `review` is compared twice, so that the small index of entries that are not accepted is used.
 _NOT_ACCEPTED = """from entries
@@ -34,7 +34,7 @@ def require_person(owner: Owner) -> None:
 
 
 def require_reviewable(owner: Owner, user: str | None, what: str = "entry") -> None:
-    """Raise `Forbidden` if an entry or proposal is for all users and the scope is one user's."""
+    """Raise `Forbidden` if an entry or proposal is for all users, but the scope has one user."""
     if user is None and owner.user is not None:
         raise Forbidden(
             problem=f"this {what} is for all users, and only a scope without a user can review it"
@@ -42,7 +42,7 @@ def require_reviewable(owner: Owner, user: str | None, what: str = "entry") -> N
 
 
 def require_changeable(owner: Owner, entry: Entry) -> None:
-    """Raise `Forbidden` if one user's scope would change what the prompts of all users contain."""
+    """Raise `Forbidden` if the scope of one user would change the prompts of all users."""
     is_for_all = entry.user is None and entry.review == "accepted"
     if is_for_all and owner.user is not None and owner.source != "admin":
         raise Forbidden(
@@ -69,7 +69,7 @@ def queued_rows(
 
 
 def count_pending(tx: Transaction, owner: Owner) -> int:
-    """Return how many entries wait for a review."""
+    """Return the number of entries that wait for a review."""
     row = tx.one(
         f"select count(*) {_NOT_ACCEPTED} {_OF_SCOPE}",
         agent=owner.agent,
@@ -90,8 +90,8 @@ def find_reviewed(
 ) -> Row | None:
     """Return an entry with the same words that waits or was refused.
 
-    So no person reviews the same words twice, and no program evades the decision. A person who
-    writes them means them. Spaces and capitals make no difference.
+    So nobody has to review the same words twice, and no program can evade the decision. Entries that
+    a person writes are not compared. Spaces and case are ignored.
     """
     if source in REVIEWERS:
         return None
@@ -118,7 +118,7 @@ def require_editable(
 ) -> None:
     """Raise `Forbidden` if an edit would get around a review.
 
-    review: what a new entry of this source would get
+    review: the review status that a new entry of this source would get
     """
     if entry.review != "accepted":
         return

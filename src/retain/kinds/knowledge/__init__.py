@@ -1,4 +1,4 @@
-"""Knowledge: documents that are searched beside memory."""
+"""Knowledge: documents that are searched together with memories."""
 
 from retain.kinds.knowledge.document import Document, Loaded, Passage
 from retain.kinds.knowledge.knowledge import Knowledge

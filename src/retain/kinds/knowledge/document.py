@@ -25,8 +25,8 @@ class Document:
     title: str
     path: str
     media: str
-    digest: str  # of what it was read from
-    bytes: int  # of what it was read from
+    digest: str  # of the original file or text
+    bytes: int  # size of the original file or text
     chunks: int
     user: str | None  # None for a document of the whole tenant
     source: str
@@ -40,9 +40,9 @@ class Passage:
 
     document: str
     seq: int
-    title: str  # the headings over it
+    title: str  # the headings above the chunk
     text: str
-    start: int  # its position in the document's text
+    start: int  # position in the document's text
     page: int | None
 
 
@@ -91,7 +91,7 @@ def document_chunks(content: Read) -> list[dict[str, Any]]:
     else:
         markup: chunk.Markup = "text" if content.media == "text" else "markdown"
         chunks = [(part, None) for part in chunk.split(content.text, markup)]
-    # Each row keeps the blanks behind its chunk.
+    # Each row includes the whitespace after its chunk.
     starts = [0, *(part.start for part, _ in chunks[1:]), len(content.text)]
     return [
         {
@@ -106,7 +106,7 @@ def document_chunks(content: Read) -> list[dict[str, Any]]:
 
 
 def chunk_title(title: str, headings: str) -> str:
-    """Return how a chunk is cited: its document, then the headings over it, each once."""
+    """Return the citation of a chunk: its document and the headings above it, without repetition."""
     if headings == title or headings.startswith(title + chunk.ARROW):
         return headings
     return chunk.titled(title, *headings.split(chunk.ARROW)) if headings else title

@@ -1,9 +1,9 @@
-"""Knowledge: documents, split into chunks and searched beside memory.
+"""Knowledge: documents, split into chunks and searched together with memories.
 
 Adding a document again replaces it.
 
-A document is written in one transaction: readers see the old or the new one, never half of it.
-Reading the file and splitting its text take long and are done before.
+A document is written in one transaction, so that readers see either the old or the new document.
+Reading the file and splitting its text may take long; they happen before the transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class AddFile(Protocol):
     """Adds a file."""
 
     def __call__(self, path: str | Path, *, title: str = "") -> Document:
-        """Add a text, Markdown, HTML or PDF file; the default title is its own or its name."""
+        """Add a text, Markdown, HTML or PDF file; by default, its title is its own or its name."""
         ...
 
 
@@ -105,12 +105,15 @@ class Knowledge(Kind):
     findable = KNOWLEDGE_INDEX
 
     def add(self, title: str, text: str, *, path: str = "", media: Media | None = None) -> Document:
-        """Add a document; replace one with the same path or, without a path, the same title."""
+        """Add a document.
+
+        It replaces a document with the same path or, without a path, with the same title.
+        """
         source = sources.from_text(title, text, path, media, limits.MAX_DOCUMENT_BYTES)
         return self._store(source)[0]
 
-    # The next three are properties and so no endpoints: a remote caller must not read files of
-    # this machine.
+    # The next three are properties, so that they do not become endpoints: a remote caller must not
+    # read files of this machine.
 
     @property
     def add_file(self) -> AddFile:
@@ -219,7 +222,7 @@ class Knowledge(Kind):
         )
 
     def counts(self) -> dict[str, int]:
-        """Return the number of documents that the scope can see, of their chunks and bytes."""
+        """Return the number of documents that the scope can see, and of their chunks and bytes."""
         row = self._read(
             lambda tx: tx.one(
                 f"""select count(*), coalesce(sum(chunks), 0), coalesce(sum(bytes), 0)
@@ -231,7 +234,7 @@ class Knowledge(Kind):
         return {"documents": int(documents), "chunks": int(chunks), "bytes": int(size)}
 
     def remove(self, id: str) -> None:
-        """Delete a document; one of the whole tenant only in a scope without a user."""
+        """Delete a document. A document of the whole tenant needs a scope without a user."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> None:
@@ -279,13 +282,13 @@ class Knowledge(Kind):
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
-        """Return who added a document."""
+        """Return the source of a document: who added it."""
         row = tx.one("select source from documents where tenant = :tenant and id = :id", id=id)
         return None if row is None else str(row[0])
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:
-        """Return what the report of a context calls a hit of this kind."""
+        """Return the source of a hit of this kind in the report of a context."""
         return f"knowledge {hit.id} {hit.seq}"
 
     # -- writing -------------------------------------------------------------------------------
@@ -307,7 +310,7 @@ class Knowledge(Kind):
         return sources.load(paths, title, pattern, limit, add, progress)
 
     def _would_store(self, source: Source) -> Outcome:
-        """Return what storing a source would do."""
+        """Return the outcome that storing a source would have."""
         existing = self._existing(source)
         if existing is not None and source.is_same(existing):
             return "unchanged"
@@ -315,7 +318,7 @@ class Knowledge(Kind):
         return "added" if existing is None else "replaced"
 
     def _store(self, source: Source) -> tuple[Document, Outcome]:
-        """Write a document with its chunks and index rows, unless it exists and is the same."""
+        """Write a document with its chunks and index rows, unless it exists unchanged."""
         source = sources.mask(source, self._settings.masking)
         existing = self._existing(source)
         if existing is not None and source.is_same(existing):
@@ -371,7 +374,7 @@ class Knowledge(Kind):
 class PreparedDocument:
     """A document that was read and split, ready to be written."""
 
-    id: str  # its id, unless it replaces another
+    id: str  # its id, unless it replaces another document
     user: str  # empty for a document of the whole tenant
     source: Source
     title: str

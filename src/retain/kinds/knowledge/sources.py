@@ -37,15 +37,15 @@ class Source:
 
     @property
     def place(self) -> str:
-        """The identity of the document among those of its user."""
+        """The key of the document among the documents of its user."""
         return f"path {self.path}" if self.path else f"title {self.title}"
 
     def title_of(self, content: Read) -> str:
-        """Return the title: the given one, the document's own, or its file name."""
+        """Return the title: as passed by the caller, or from the document, or its file name."""
         return self.title or one_line(content.title) or one_line(Path(self.path).name)
 
     def is_same(self, existing: Document) -> bool:
-        """Return whether a stored document is what this source would store."""
+        """Return whether a stored document already has the content of this source."""
         return (
             existing.digest == self.digest
             and self.title in ("", existing.title)
@@ -54,7 +54,7 @@ class Source:
 
 
 def from_text(title: str, text: str, path: str, media: Media | None, limit: int) -> Source:
-    """Return the source of a text; without a title, its own first heading is used."""
+    """Return the source of a text; the default title is its first heading."""
     _check_media(media)
     path = canonical.key(path, "path") if path else ""
     content = documents.read_text(text, media or documents.by_name(path), limit)
@@ -76,7 +76,7 @@ def from_file(file: str | Path, title: str, limit: int) -> Source:
 
 
 def from_data(data: bytes, title: str, path: str, media: Media | None, limit: int) -> Source:
-    """Return the source of the bytes of a file that is elsewhere."""
+    """Return the source of the bytes of an uploaded file."""
     _check_media(media)
     path = canonical.key(path, "path") if path else ""
     if len(data) > limit:
@@ -120,7 +120,7 @@ def one_line(title: str) -> str:
 
 
 def mask(source: Source, policy: Policy) -> Source:
-    """Return a source with secrets and personal data masked or refused, as the settings say."""
+    """Return a source with secrets and personal data masked or rejected, as set by the policy."""
     if policy is OFF:
         return source
     if source.path:
@@ -130,7 +130,7 @@ def mask(source: Source, policy: Policy) -> Source:
 
 
 def _mask_content(content: Read, policy: Policy) -> Read:
-    """Mask the text of a document; page by page, so that its pages keep their positions."""
+    """Mask the text of a document page by page, so that the positions of pages stay correct."""
     starts = content.pages or (0,)
     ends = (*content.pages[1:], len(content.text))
     texts = [
@@ -155,7 +155,7 @@ def load(
     add: Callable[[Source], Outcome],
     progress: Progress | None,
 ) -> Loaded:
-    """Add each file and return the outcomes; one that cannot be read does not stop the others."""
+    """Add each file and return the outcomes; an unreadable file does not stop the others."""
     files = list(find_files(paths, pattern))
     if title and len(files) > 1:
         raise Invalid(
@@ -167,7 +167,7 @@ def load(
             progress(number, len(files))
         try:
             outcome = add(from_file(file, title, limit))
-        except Invalid as error:  # other errors, such as the database's, stop the whole run
+        except Invalid as error:  # other errors, such as those of the database, stop the run
             loaded.failed[file] = failure_reason(error)
         except MemoryError:
             loaded.failed[file] = "takes too much memory"
@@ -185,7 +185,7 @@ def check_readable(source: Source) -> Outcome:
 
 
 def find_files(paths: Sequence[str | Path], pattern: str | None) -> Iterator[str]:
-    """Yield the named files, and files of named folders that can be documents or match a pattern.
+    """Yield the named files, and the documents in named folders, or files that match a pattern.
 
     Skips hidden files and folders, and does not follow links to folders.
     """
@@ -215,7 +215,7 @@ def _files_in(folder: Path, pattern: str | None) -> Iterator[Path]:
 
 
 def failure_reason(error: RetainError) -> str:
-    """Return in a few words why a file could not be added."""
+    """Return a short reason why a file could not be added."""
     return str(error.details.get("problem") or str(error).partition(": ")[2] or error)
 
 

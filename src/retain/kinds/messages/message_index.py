@@ -52,8 +52,8 @@ def searchable_texts(role: str, value: Any) -> list[str]:
 
 
 def _missing(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    # The user and the agent are looked up row by row. As a join, a server without statistics, as
-    # after an import, reads the whole table for each row.
+    # The user and the agent are looked up row by row. With a join, a server without statistics,
+    # such as after an import, would read the whole table for each row.
     return tx.all(
         """select session_id, seq,
                   (select user_id from sessions where tenant = :tenant and id = session_id),
