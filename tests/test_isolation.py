@@ -225,6 +225,9 @@ WRITES: dict[str, list[Verb]] = {
     "items.write": [
         lambda me: me.items.write([Put(("p",), "k", {"text": "edited"}), Drop(("p",), "fresh")])
     ],
+    "items.apply": [
+        lambda me: me.items.apply([Put(("p",), "k", {"text": "edited"}), Drop(("p",), "fresh")])
+    ],
     "items.remove": [
         lambda me: me.items.remove(("p",), "k"),
         lambda me: me.items.remove(("p", "q"), "k", if_version=1),

@@ -9,7 +9,7 @@ from retain.kinds import KINDS
 from retain.kinds.kind import Kind
 from retain.memory import Scope
 
-FOR_ADAPTERS = {"checkpoints", "graph", "items.read", "items.write"}
+FOR_ADAPTERS = {"checkpoints", "graph", "items.apply", "items.read", "items.write"}
 """Kinds and verbs without an endpoint: only an adapter of a framework calls them."""
 
 

@@ -33,6 +33,7 @@ MAX_LEVELS = 64
 _FOLDER = {"folder": True}
 _COUNTERS: Path = ("memory_stores counters",)
 _PAGE_SIZE = 500
+_RESERVED = (*TOOL, *STORES, *_COUNTERS)
 
 
 def reserved(name: str) -> bool:
@@ -40,7 +41,7 @@ def reserved(name: str) -> bool:
 
     Files have versions and folders that other writers would corrupt.
     """
-    return name in (*TOOL, *STORES, *_COUNTERS) or name.startswith(STORE)
+    return name in _RESERVED or name.startswith(STORE)
 
 
 def path_of(item: Item) -> Path:

@@ -217,7 +217,8 @@ def _is_clean(value: Any, depth: int) -> bool:
     """
     kind = type(value)
     if kind is str:
-        return _clean(value) is value
+        is_plain = value.isascii() and "\x00" not in value
+        return is_plain or _clean(value) is value
     if kind is dict and depth < MAX_DEPTH:
         for name, item in value.items():
             if (

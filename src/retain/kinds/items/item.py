@@ -66,9 +66,8 @@ class Match(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
-class Put:
-    """A document to put: see `Items.put`."""
+class Put(NamedTuple):
+    """A document to put: see `Items.put`. A tuple, because batches have many."""
 
     place: Sequence[str]
     key: str
@@ -78,8 +77,7 @@ class Put:
     if_version: int | None = None
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(NamedTuple):
     """A document to remove if it exists; with `if_version`, only that version (0: none exists)."""
 
     place: Sequence[str]

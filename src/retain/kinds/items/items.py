@@ -65,6 +65,7 @@ _ItemList = list[PlacedItem]
 _COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
 _LIVE = "(expires_at is null or expires_at > :now)"
 _THIS_ITEM = "tenant = :tenant and area = :area and place = :place and key = :key"
+_ITEM = f"select {_COLUMNS} from items where {_THIS_ITEM} and {_LIVE}"
 _ITEMS_BELOW = (
     f"tenant = :tenant and area = :area and place >= :under and place < :beyond and {_LIVE}"
 )
@@ -506,12 +507,7 @@ class Items(Kind):
         return WrongVersion(what="item", id=change.key, actual=actual, expected=change.if_version)
 
     def _get(self, tx: Transaction, place: str, key: str) -> PlacedItem | None:
-        row = tx.one(
-            f"select {_COLUMNS} from items where {_THIS_ITEM} and {_LIVE}",
-            area=self._area,
-            place=place,
-            key=key,
-        )
+        row = tx.one(_ITEM, area=self._area, place=place, key=key)
         return placed_item(row) if row else None
 
     def _get_several(self, tx: Transaction, keys: Sequence[tuple[str, str]]) -> OptionalItems:
