@@ -423,7 +423,8 @@ class SqliteEngine(IndexReader):
                 size, numbers, scales, vectors, last, _ = row
                 yield Page(
                     np.fromstring(numbers, np.int64, sep=","),
-                    (np.fromstring(scales, sep=",") / SCALE_FACTOR).astype(np.float32),
+                    # Parsed as integers, which takes a fifth of the time.
+                    (np.fromstring(scales, np.int64, sep=",") / SCALE_FACTOR).astype(np.float32),
                     np.frombuffer(vectors, np.int8).reshape(size, dimension),
                 )
                 stamp = last + 1
