@@ -15,7 +15,7 @@ from retain.kinds import KINDS
 from retain.storage.tables import Table
 
 SOURCE = Path(retain.__file__).parent
-METHODS = {"all", "one", "run", "many", "each", "lock_rows"}
+METHODS = {"all", "one", "run", "send", "many", "each", "lock_rows"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
 ENGINES = re.compile(r"storage/(sqlite|postgres)/\w+\.py")
 BUILDERS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -39,7 +39,7 @@ def memory(open_memory: Callable[..., Memory]) -> Memory:
 
 
 @pytest.fixture
-def round_trips(me: Scope, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+def round_trips(me: Scope, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return a function that calls another one and counts the waits for the server."""
     waits: list[Connection] = []
     wait = Connection.wait

@@ -105,7 +105,7 @@ class Keys:
         def work(tx: Transaction) -> Row:
             if until is not None and until <= tx.now:
                 raise Invalid(field="expires_at", problem="must lie in the future")
-            tx.run(
+            tx.send(
                 "insert into keyed (tenant, since) values (:tenant, :now) on conflict do nothing"
             )
             (row,) = tx.all(
@@ -183,7 +183,7 @@ class Keys:
         """Store that a key was used, at most once a minute."""
 
         def work(tx: Transaction) -> None:
-            tx.run(
+            tx.send(
                 """update keys set last_used_at = :now where tenant = :tenant and id = :id
                    and (last_used_at is null or last_used_at < :before)""",
                 id=id,

@@ -80,7 +80,7 @@ def add(
         "request_id": request_id[:MAX_REQUEST_ID_LENGTH],
     }
     values["chain"] = _chain_hash(chain, _with_hashed_subject(list(values.values())))
-    tx.run(
+    tx.send(
         f"""insert into audit (tenant, {COLUMNS}, owner)
             values (:tenant, :number, :at, :who, :what, :subject, :before, :after, :secrets,
                     :request_id, :chain, :owner)""",

@@ -63,7 +63,7 @@ class BrowserSessions:
             if row is None:  # Revoked or erased since the authentication.
                 raise Unauthorized(problem=INVALID_CREDENTIAL)
             until = min(tx.now + duration, row[0] or tx.now + duration)
-            tx.run(
+            tx.send(
                 """delete from signins where tenant = :tenant and key_id = :key and digest not in (
                        select digest from signins
                        where tenant = :tenant and key_id = :key and expires_at > :now
@@ -71,7 +71,7 @@ class BrowserSessions:
                 key=key,
                 limit=MAX_SESSIONS_PER_KEY - 1,
             )
-            tx.run(
+            tx.send(
                 """insert into signins (tenant, digest, key_id, created_at, expires_at)
                    values (:tenant, :digest, :key, :now, :until)""",
                 digest=digest(text),
@@ -112,7 +112,7 @@ class BrowserSessions:
         tenant = self.authenticate(text).principal.tenant
 
         def work(tx: Transaction) -> None:
-            tx.run(
+            tx.send(
                 "delete from signins where tenant = :tenant and digest = :digest",
                 digest=digest(text),
             )
@@ -128,7 +128,7 @@ def sweep_all(database: Database, tenant: str, size: int = 500) -> None:
         return tx.one(sql) is not None
 
     def delete_batch(tx: Transaction) -> None:
-        tx.run(
+        tx.send(
             """delete from signins where tenant = :tenant and digest in (
                    select digest from signins
                    where tenant = :tenant and expires_at <= :now limit :size)""",

@@ -102,11 +102,11 @@ class IdempotentRequest:
 
     def renew(self, tx: Transaction) -> None:
         """Renew the claim."""
-        tx.run(_RENEW, **self._names)
+        tx.send(_RENEW, **self._names)
 
     def store(self, tx: Transaction, response: StoredResponse) -> None:
         """Store the response."""
-        tx.run(
+        tx.send(
             _SETTLE,
             **self._names,
             status=response.status,
@@ -116,7 +116,7 @@ class IdempotentRequest:
 
     def release(self, tx: Transaction) -> None:
         """Release the claim, so that a retry can claim the key."""
-        tx.run(_RELEASE, **self._names)
+        tx.send(_RELEASE, **self._names)
 
     def _find(self, tx: Transaction) -> StoredResponse | None:
         row = tx.one(_FIND, **self._names)

@@ -36,7 +36,7 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
             updated=updated_at,
         )
         if changed:  # the summary job looks for new activity only
-            tx.run(
+            tx.send(
                 """insert into due_sessions (tenant, session_id, retry_at)
                    values (:tenant, :id, :now) on conflict do nothing""",
                 id=id,
@@ -134,7 +134,7 @@ def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
         )
         if not changed:
             return
-        tx.run(
+        tx.send(
             """update note_versions set created_at = :updated
                where tenant = :tenant and user_id = :user and agent = :agent and version = 1""",
             user=owner.user,
@@ -166,7 +166,7 @@ def add_reference(
     updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
     def set_times(tx: Transaction) -> None:
-        tx.run(
+        tx.send(
             """update refs set created_at = :created, updated_at = :updated, is_active = :active
                where tenant = :tenant and key = :key""",
             key=key,
@@ -245,7 +245,7 @@ def add_call(
             return False
         interactions.add_row(tx, values)
         if at is not None:
-            tx.run(
+            tx.send(
                 "update interactions set created_at = :at where tenant = :tenant and id = :id",
                 id=id,
                 at=at,

@@ -204,7 +204,7 @@ class Graphs(Kind):
                     "number": number,
                     "source": self._owner.source,
                 }
-                tx.run(_INSERT_ENTITY, **values, name=entity.name, type=entity.type)
+                tx.send(_INSERT_ENTITY, **values, name=entity.name, type=entity.type)
                 self._services.index.add(
                     tx, _items(id, 0, self._graph_user, entity.name, entity.type, tx.now)
                 )
@@ -394,7 +394,7 @@ class Graphs(Kind):
             raise NotFound(what="entity", id=observations.name)
         new = [text for text in observations.texts if not tx.one(_OBSERVED, id=id, text=text)]
         self._keep(tx, id, observations.name, _last(tx, "texts", id=id) + 1, new)
-        tx.run(_TOUCH_ENTITY, id=id, source=self._owner.source)
+        tx.send(_TOUCH_ENTITY, id=id, source=self._owner.source)
         return new
 
     def _keep(self, tx: Transaction, id: str, name: str, first: int, texts: Sequence[str]) -> None:
@@ -416,7 +416,7 @@ class Graphs(Kind):
         tx.many(_DELETE_OBSERVATION, [{"id": id, "number": number} for number in numbers])
         for number in numbers:
             self._services.index.remove_seq(tx, self.name, id, number)
-        tx.run(_TOUCH_ENTITY, id=id, source=self._owner.source)
+        tx.send(_TOUCH_ENTITY, id=id, source=self._owner.source)
         return len(numbers)
 
     def _first(self, tx: Transaction, name: str) -> str | None:

@@ -535,7 +535,7 @@ class Notes(Kind):
         )
         if row is None:
             return None
-        tx.run(
+        tx.send(
             """insert into note_versions
                    (tenant, user_id, agent, version, operation, source, text, created_at)
                values (:tenant, :user, :agent, :version, :operation, :source, :text, :now)""",

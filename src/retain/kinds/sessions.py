@@ -149,8 +149,8 @@ class Sessions(Kind):
                 active = ids.uuid7()
                 self._insert(tx, active, user, agent, self._values("", {}))
                 # Another device may have started a session meanwhile: then use that one.
-                if not self._activate(tx, active, user, agent, only_if_none=True):
-                    tx.run("delete from sessions where tenant = :tenant and id = :id", id=active)
+                if not self._activate_if_none(tx, active, user, agent):
+                    tx.send("delete from sessions where tenant = :tenant and id = :id", id=active)
                     active = self._active_id(tx, user, agent)
             else:
                 self._activate(tx, active, user, agent)
@@ -304,7 +304,7 @@ class Sessions(Kind):
 
         def work(tx: Transaction) -> Session:
             own_session(tx, self._owner, id)
-            tx.run(
+            tx.send(
                 """update sessions set label = coalesce(:label, label), attributes = coalesce(:attributes, attributes),
                        touched_at = :now
                    where tenant = :tenant and id = :id""",
@@ -325,7 +325,7 @@ class Sessions(Kind):
                 "select distinct user_id, digest from refs where tenant = :tenant and session_id = :id",
                 id=id,
             )
-            tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
+            tx.send("delete from sessions where tenant = :tenant and id = :id", id=id)
             self._services.index.remove_session(tx, id)
             return self._services.blobs.release(tx, [(user, digest) for user, digest in contents])
 
@@ -364,16 +364,27 @@ class Sessions(Kind):
         )
         return row[0] if row else None
 
-    def _activate(
-        self, tx: Transaction, id: str, user: str, agent: str, *, only_if_none: bool = False
-    ) -> int:
-        insert = """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
-                    values (:tenant, :user, :agent, :id, :now, :now) on conflict do nothing"""
-        upsert = """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
-                    values (:tenant, :user, :agent, :id, :now, :now)
-                    on conflict (tenant, user_id, agent) do update
-                    set active_session_id = excluded.active_session_id, last_active_at = excluded.last_active_at"""
-        return tx.run(insert if only_if_none else upsert, id=id, user=user, agent=agent)
+    def _activate(self, tx: Transaction, id: str, user: str, agent: str) -> None:
+        tx.send(
+            """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
+               values (:tenant, :user, :agent, :id, :now, :now)
+               on conflict (tenant, user_id, agent) do update
+               set active_session_id = excluded.active_session_id, last_active_at = excluded.last_active_at""",
+            id=id,
+            user=user,
+            agent=agent,
+        )
+
+    def _activate_if_none(self, tx: Transaction, id: str, user: str, agent: str) -> bool:
+        """Make a session the active one; return False if another one is active."""
+        activated = tx.run(
+            """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
+               values (:tenant, :user, :agent, :id, :now, :now) on conflict do nothing""",
+            id=id,
+            user=user,
+            agent=agent,
+        )
+        return activated > 0
 
     def _values(
         self, label: str | None, attributes: Mapping[str, Any] | None

@@ -416,7 +416,7 @@ def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: le
 
 
 def _insert_summary(tx: Transaction, session: str, *, text: str, last: int, **values: Any) -> None:
-    tx.run(
+    tx.send(
         """insert into summaries (tenant, session_id, number, covers_from, covers_to, digest, text, tokens, model,
                                   prompt_version, created_at)
            values (:tenant, :session, :number, :first, :last, :digest, :text, :tokens, :model, :version, :now)""",
@@ -426,7 +426,7 @@ def _insert_summary(tx: Transaction, session: str, *, text: str, last: int, **va
         tokens=counting.estimate(text),
         **values,
     )
-    tx.run(
+    tx.send(
         "update sessions set summary = :text, summarized_count = :last where tenant = :tenant and id = :session",
         session=session,
         text=text,

@@ -149,7 +149,7 @@ class Blobs:
         if used is None:
             tx.many(_ADD_PART, [{**which, **vars(part)} for part in stored.parts])
         elif used == file:
-            tx.run(_NO_PARTS, **which)
+            tx.send(_NO_PARTS, **which)
 
     def settle(self, tenant: str, stored: Stored) -> None:
         """Release the file after the commit, and remove it if the content was already stored."""
@@ -354,7 +354,7 @@ class Blobs:
 
     def _collect_staged_rows(self, tx: Transaction) -> list[str]:
         stale = tx.now - GRACE
-        tx.run(f"{_SETTLED} and staged_at < :stale", stale=stale)
+        tx.send(f"{_SETTLED} and staged_at < :stale", stale=stale)
         staged = tx.all(
             """select user_id, digest from blobs
                where tenant = :tenant and staged_at < :stale limit :size""",
@@ -452,7 +452,7 @@ class Blobs:
             if existing[2] and (stored.parts or stored.held):
                 return False
             self.add(tx, stored)
-            tx.run(_IMPORTED, user=user, digest=digest)
+            tx.send(_IMPORTED, user=user, digest=digest)
             return True
 
         before = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))

@@ -191,9 +191,9 @@ def _add(
     """Add the missing rows and return their number; raise `Conflict` if an existing row differs."""
     added = 0
     # In this transaction: an import may be killed at any time.
-    tx.run(_BEHIND)
+    tx.send(_BEHIND)
     if table.name == "sessions":  # they come with old times
-        tx.run(_RESET_MARK)
+        tx.send(_RESET_MARK)
     for row in rows:
         if tx.run(table.insert(columns), **row):
             added += 1

@@ -79,8 +79,8 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
             removed[table.name] = (
                 len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
             )
-        tx.run(_NO_MESSAGES, user=user)
-        tx.run(_KEYS, user=user)
+        tx.send(_NO_MESSAGES, user=user)
+        tx.send(_KEYS, user=user)
         return tx.now, removed, _hash_audit_subjects(tx, user)
 
     change = Change("users", "erase", tenant, subject=user)
@@ -127,7 +127,7 @@ def erase_agent(
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
-        tx.run(
+        tx.send(
             """delete from search_items where tenant = :tenant and (
                    agent = :agent
                    or session_id in (
@@ -140,7 +140,7 @@ def erase_agent(
         removed = {}
         for table in (table for table in reversed(tables) if table.of_agent):
             removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)
-        tx.run("delete from keys where tenant = :tenant and agent = :agent", agent=agent)
+        tx.send("delete from keys where tenant = :tenant and agent = :agent", agent=agent)
         return tx.now, removed
 
     change = Change("agents", "erase", tenant, subject=agent)

@@ -317,7 +317,7 @@ class Checkpoints(Kind):
                 tx.lock_rows(_THREAD_ROW, line=line)
             for line, ns in places:
                 target_line = self._line(target, ns)
-                tx.run(_THREAD, line=target_line, **self._place(target, ns))
+                tx.send(_THREAD, line=target_line, **self._place(target, ns))
                 tx.run(_COPY_VALUES, line=line, there=target_line)
                 tx.run(_COPY_WRITES, line=line, there=target_line)
                 tx.run(_COPY, line=line, there=target_line)
@@ -438,7 +438,7 @@ def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
     tx.many("delete from checkpoints where tenant = :tenant and line = :line and id = :id", keys)
     remaining = tx.all(_STEPS, line=line)
     if not remaining and not tx.one(_UNFINISHED, line=line):
-        tx.run("delete from threads where tenant = :tenant and line = :line", line=line)
+        tx.send("delete from threads where tenant = :tenant and line = :line", line=line)
         return
     used = {pair for _, _, versions, _ in remaining for pair in json.loads(versions).items()}
     unused = [pair for pair in tx.all(_STORED, line=line) if pair not in used]

@@ -337,7 +337,7 @@ class Consolidations(Kind):
     def _decide(
         self, tx: Transaction, id: str, status: Status, entry_id: str | None
     ) -> Consolidation:
-        tx.run(
+        tx.send(
             """update consolidations
                set status = :status, entry_id = :entry_id, decided_at = :now
                where tenant = :tenant and id = :id""",
@@ -461,7 +461,7 @@ class Consolidations(Kind):
 def _insert(tx: Transaction, agent: str, proposal: Draft) -> str:
     """Insert a draft and the ids of its source entries; return its id."""
     id = ids.uuid7()
-    tx.run(
+    tx.send(
         """insert into consolidations
                (tenant, id, agent, user_id, source, status, content, model, created_at)
            values (:tenant, :id, :agent, :user, :source, :status, :content, :model, :now)""",

@@ -29,7 +29,7 @@ def set_members(
 
     An agent may change only a board that it shares.
     """
-    tx.run(
+    tx.send(
         """insert into boards (tenant, board, created_at) values (:tenant, :board, :now)
            on conflict do nothing""",
         board=board,

@@ -103,7 +103,7 @@ class Entries(Kind):
             review.require_editable(
                 tx, before, text, source, self._initial_review(source, before.kind)
             )
-            tx.run(
+            tx.send(
                 """update entries set content = :content, tokens = :tokens, source = :source,
                        version = version + 1, failures = 0, updated_at = :now
                    where tenant = :tenant and id = :id""",
@@ -114,7 +114,7 @@ class Entries(Kind):
             )
             _drop_proposals(tx, [id])
             # A later consolidation may use a journal entry in which an earlier one found nothing.
-            tx.run(
+            tx.send(
                 """delete from consolidation_sources
                    where tenant = :tenant and entry_id = :id and consolidation_id in (
                        select id from consolidations
@@ -428,7 +428,7 @@ class Entries(Kind):
             _expect_version(before, if_version)
             if before.review == decision:
                 return before
-            tx.run(
+            tx.send(
                 "update entries set review = :review where tenant = :tenant and id = :id",
                 id=id,
                 review=decision,

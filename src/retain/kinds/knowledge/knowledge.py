@@ -252,7 +252,7 @@ class Knowledge(Kind):
             if not removed:
                 raise NotFound(what="document", id=id)
             self._services.index.remove(tx, self.name, id)
-            tx.run(
+            tx.send(
                 """update consolidations
                    set status = 'undone', content = '', entry_id = null, decided_at = :now
                    where tenant = :tenant and entry_id = :id""",
@@ -431,7 +431,7 @@ def write(
     if row is None:  # another writer added the same document meanwhile
         return document(_row_at(tx, owner, source.place) or ()), "unchanged"
     id = row[0]
-    tx.run("delete from document_chunks where tenant = :tenant and document_id = :id", id=id)
+    tx.send("delete from document_chunks where tenant = :tenant and document_id = :id", id=id)
     tx.many(
         """insert into document_chunks
                (tenant, document_id, seq, title, text, start, page)

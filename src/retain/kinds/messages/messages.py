@@ -278,15 +278,15 @@ class Messages(Kind):
             last, _, _ = self._lock(tx, session)
             removed = tx.all(_DELETE_MESSAGES, session=session)
             for statement in _DELETE_DEPENDENTS:
-                tx.run(statement, session=session)
+                tx.send(statement, session=session)
             self._services.index.remove(tx, self.name, session)
-            tx.run(_RESET_SESSION, session=session, next=last + 1)
+            tx.send(_RESET_SESSION, session=session, next=last + 1)
             return sum(chatter < 2 for (chatter,) in removed)
 
         return self._write("clear", work, subject=session, long=True)
 
     def _remove(self, tx: Transaction, session: str, seq: int) -> int:
-        tx.run(_DELETE_MENTIONS, session=session, seq=seq)
+        tx.send(_DELETE_MENTIONS, session=session, seq=seq)
         self._services.index.remove_seq(tx, self.name, session, seq)
         return tx.run(_BLANK_MESSAGE, session=session, seq=seq, content=_REMOVED_CONTENT)
 

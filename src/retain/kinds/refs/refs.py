@@ -429,7 +429,7 @@ class Refs(Kind):
             )
             if row is None:
                 raise NotFound(what="reference", id=key)
-            tx.run("delete from mentions where tenant = :tenant and key = :key", key=key)
+            tx.send("delete from mentions where tenant = :tenant and key = :key", key=key)
             self._services.index.remove(tx, self.name, key)
             return self._services.blobs.release(tx, [(row[0], row[1])])
 
