@@ -64,7 +64,7 @@ def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
     expect(entries(page).nth(0)).to_contain_text("core")
     expect(entries(page).nth(0)).to_contain_text("Ada lives in Porto.")
     expect(entries(page).nth(1)).to_contain_text("Entry 0")
-    expect(entries(page).nth(1)).to_contain_text("fades in 7 days")
+    expect(entries(page).nth(1)).to_contain_text("expires in 7 days")
     assert ["limit=100" in item for item in requests] == [True]
     box = page.get_by_role("list", name="What scout remembers").locator("..")
     expect(
@@ -75,7 +75,7 @@ def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
         expect(page.locator(f"[aria-setsize='{more}']").first).to_be_visible()
     box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
     last = entries(page).filter(has_text="Entry 239")
-    expect(last).to_contain_text("faded 2 days ago")
+    expect(last).to_contain_text("expired 2 days ago")
     box.evaluate("box => box.scrollTo(0, 0)")
     page.get_by_role("button", name="Delete: Entry 0").click()
     page.get_by_role("button", name="Cancel").click()
@@ -103,7 +103,7 @@ def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
     assert bars[:7] == sorted(bars[:7], reverse=True)
     assert bars[0] > 2 * bars[5] > 0 == bars[8]
     assert len(set(inks[:7])) >= 6
-    expect(entries(page).nth(6)).to_contain_text("fades in 30 hours")
+    expect(entries(page).nth(6)).to_contain_text("expires in 30 hours")
     expect(entries(page).nth(8)).to_contain_text("faded")
     assert web.axe() == []
 
@@ -147,7 +147,7 @@ def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
     expect(entries(page)).to_contain_text("ferries 4")
     page.get_by_label("From").fill((datetime.now() - timedelta(days=3)).date().isoformat())
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
-    page.get_by_role("button", name="Show everything").click()
+    page.get_by_role("button", name="Show all entries").click()
     expect(entries(page)).to_have_count(6)
     page.get_by_text("As the agent sees it").click()
     expect(page.get_by_text("# Your Private Memory")).to_contain_text(
@@ -260,9 +260,9 @@ def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: P
     expect(dialog).to_contain_text(
         "4 to import into the memory of copy/of scout with default (1 core, 3 journal)"
     )
-    expect(dialog).to_contain_text("1 here already, or twice in the file")
+    expect(dialog).to_contain_text("exist already or are repeated: 1")
     expect(dialog).to_contain_text("line 5 is blank")
-    expect(dialog).to_contain_text('line 6 is of the kind "diary"')
+    expect(dialog).to_contain_text('line 6 has the kind "diary"')
     expect(dialog).to_contain_text("line 8 is not JSON")
     dialog.get_by_role("button", name="Import 4").click()
     expect(page.get_by_role("button", name="All 4")).to_be_visible()
@@ -297,7 +297,7 @@ def test_an_entry_has_a_link(web: Web, memory: Memory) -> None:
     remember(me, 150)
     old = me.entries.list(search="Entry 149")[0]
     page = web.open(f"{MEMORY}?entry={old.id}")
-    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text(
+    expect(page.get_by_role("region", name="Linked entry")).to_contain_text(
         "Entry 149"
     )
     web.expects("404")

@@ -91,8 +91,8 @@ def test_concurrent_edits_lose_nothing(web: Web, memory: Memory) -> None:
     )
     _scout(memory, "agent").notes.overwrite(TEXT.replace("likes tea", "likes milk"))
     page.get_by_role("button", name="Merge").click()
-    place = page.get_by_role("group", name="Place 1")
-    for side, text in (("Yours", "coffee"), ("What it was", "tea"), ("Theirs", "milk")):
+    place = page.get_by_role("group", name="Conflict 1")
+    for side, text in (("Yours", "coffee"), ("Original", "tea"), ("Theirs", "milk")):
         expect(place.get_by_role("region", name=side)).to_contain_text(text)
     assert not web.axe()
     place.get_by_label("Keep both").check()

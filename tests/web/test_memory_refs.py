@@ -53,7 +53,7 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
     expect(page.get_by_label("Search in the references")).to_have_value("travel dates")
     page.get_by_role("button", name=f"Edit {key}").click()
     page.get_by_label("Summary").fill("When she flies")
-    page.get_by_label("Active: prompts list it").uncheck()
+    page.get_by_label("Active: list it in prompts").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("not active", exact=True)).to_be_visible()
     result = mine.refs.info(key)
@@ -68,14 +68,14 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="Add").click()
     page.get_by_label("Content").fill("pasted, as it is: <i>ü</i>")
     page.get_by_label("Description").fill("a pasted text")
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Store").click()
     expect(page.get_by_role("link", name="a pasted text")).to_be_visible()
     page.get_by_role("button", name="Add").click()
     page.get_by_label("Or a file").set_input_files(
         {"name": "data.json", "mimeType": "application/json", "buffer": b'{ "a":  1 }'}
     )
     page.get_by_label("Description").fill("a file")
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Store").click()
     expect(page.get_by_role("link", name="a file")).to_be_visible()
     stored = {ref.summary: mine.refs.content(ref.key) for ref in mine.refs.list()}
     assert stored == {
@@ -84,15 +84,15 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     }
     assert not web.axe()
     web.screens("memory-refs")
-    page.get_by_label("Select all that are shown").check()
+    page.get_by_label("Select all shown").check()
     expect(page.get_by_role("button", name="Remove 2")).to_be_visible()
     page.get_by_label("Type").select_option("tool output")
     expect(page.get_by_role("heading", name="No such reference")).to_be_visible()
     page.get_by_label("Type").select_option("All types")
     expect(
-        page.get_by_label("Select all that are shown")
+        page.get_by_label("Select all shown")
     ).not_to_be_checked()  # nobody saw them in between
-    page.get_by_label("Select all that are shown").check()
+    page.get_by_label("Select all shown").check()
     page.get_by_role("button", name="Remove 2").click()
     expect(page.get_by_role("dialog").get_by_role("listitem")).to_have_text(
         ["a file", "a pasted text"]

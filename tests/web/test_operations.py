@@ -101,13 +101,13 @@ def test_a_model_call_links_to_why(web: Web, memory: Memory) -> None:
     page.get_by_label("Model").select_option("the-one")
     expect(calls).to_have_count(1)
     calls.click()
-    page.get_by_role("button", name="Why it said that, as ada").click()
+    page.get_by_role("button", name="Why this answer, as ada").click()
     page.wait_for_url(f"**/why/{turn.id}")
     expect(page.get_by_text("In Lisbon.")).to_be_visible()
     web.open("/operations/calls?model=the-one")
     expect(calls).to_have_count(1)
     calls.click()
-    page.get_by_role("link", name="Why it said that").click()
+    page.get_by_role("link", name="Why this answer").click()
     expect(page.get_by_text("In Lisbon.")).to_be_visible()
 
 
@@ -265,7 +265,7 @@ def test_every_operations_page_is_accessible(web: Web, memory: Memory) -> None:
         ("/health", "Background jobs"),
         ("/review", "Ada likes trains."),
         ("/keys", "New key"),
-        ("/audit", "Nothing was done yet"),
+        ("/audit", "No changes yet"),
     ):
         page = web.open(f"/operations{path}")
         expect(page.get_by_text(seen).first).to_be_visible()

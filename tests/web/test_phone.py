@@ -47,7 +47,7 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
     ),
     "/memory/state": a_state,
     "/memory/refs": lambda page: filled(
-        page, "Content", "A train output", "Keep it", opened(page, "Add")
+        page, "Content", "A train output", "Store", opened(page, "Add")
     ),
 }
 

@@ -110,7 +110,7 @@ def test_a_reference_is_downloaded_and_only_writers_deactivate_it(
     web.open(where)
     dialog = opened(web, "A thing")
     with web.page.expect_download() as download:
-        dialog.get_by_role("link", name="Download the whole").click()
+        dialog.get_by_role("link", name="Download all").click()
     download.value.save_as(tmp_path / "kept")
     assert (tmp_path / "kept").read_text() == "x" * 100
     dialog.get_by_label("Active").uncheck()
@@ -121,5 +121,5 @@ def test_a_reference_is_downloaded_and_only_writers_deactivate_it(
     reader.context.add_cookies([web.cookie(web.key(["read"]))])
     reader.goto(web.url + where)
     reader.get_by_role("button", name="A thing").click()
-    expect(reader.get_by_text("not active: in no prompt")).to_be_visible()
+    expect(reader.get_by_text("inactive: not in prompts")).to_be_visible()
     expect(reader.get_by_label("Active")).to_have_count(0)

@@ -88,7 +88,7 @@ def test_a_typing_error_does_not_start_a_memory(web: Web, memory: Memory) -> Non
     open_dialog(page)
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Find a user").fill("alcie")
-    expect(dialog.get_by_text("No conversation of “alcie” was found")).to_be_visible()
+    expect(dialog.get_by_text("No conversations of “alcie” were found")).to_be_visible()
     page.keyboard.press("Enter")
     expect(dialog).to_be_visible()
     assert web.axe(inside="dialog[open]") == []
@@ -147,6 +147,6 @@ def test_demo_data_is_added_and_removed_with_a_click(web: Web, memory: Memory) -
     expect(page.get_by_title("Switch user")).to_have_text("demo")
     assert len(scope(memory, "demo", "assistant").sessions.list().items) == 2
     page.get_by_role("button", name="Remove demo data").click()
-    expect(page.get_by_role("heading", name="Nobody has data yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="There are no users with data yet")).to_be_visible()
     expect(page.get_by_title("Switch user")).to_have_text("default")
     assert scope(memory, "demo").sessions.list().items == []

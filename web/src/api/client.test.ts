@@ -43,7 +43,7 @@ test("an interrupted response is retried, and then reported in plain words", asy
   answers = [broken(), fine()];
   expect(await outcome(get("/api/agents"))).toEqual({ id: "e" });
   answers = [broken(), broken(), new Response("<html>")];
-  expect(errorMessage(await outcome(get("/api/agents")))).toContain("broke off");
+  expect(errorMessage(await outcome(get("/api/agents")))).toContain("connection was lost");
 });
 
 test("a retry after no response uses the same idempotency key", async () => {

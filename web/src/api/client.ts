@@ -29,7 +29,7 @@ export type RequestOptions<O> = NamesOf<O> & {
   ifMatch?: number;
 };
 
-/** A failed request: the server's error, or that it could not be reached. */
+/** A failed request: the error of the server, or an unreachable server. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -52,7 +52,7 @@ export class Problem extends Error {
 const TEMPORARY_STATUSES = new Set([0, 429, 502, 503, 504]); // a proxy answers 502 or 504 while the server restarts
 const MAX_ATTEMPTS = 3;
 const UNREACHABLE = "The server does not answer. Is it running? What you wrote is still here.";
-const BROKEN_OFF = "The server’s answer broke off. Try again.";
+const BROKEN_OFF = "The connection was lost during the server’s answer. Try again.";
 const SIGNED_OUT = "You are signed out. Sign in, then try again.";
 let csrf: string | null = null;
 let signedOut: (problem: Problem) => Promise<boolean> = async () => false;
@@ -102,7 +102,7 @@ async function withIdempotencyKey<T>(change: string, request: (key: string) => P
   const key = pending && Date.now() - pending.at < PENDING_KEY_MS ? pending.key : crypto.randomUUID();
   try {
     const answer = await request(key);
-    pendingKeys.clear(); // a write that is repeated after this success is a new one
+    pendingKeys.clear(); // the same write after this success is a new write
     return answer;
   } catch (error) {
     if (error instanceof Problem && error.status >= 400 && error.status < 500) pendingKeys.delete(change);
@@ -133,7 +133,7 @@ async function fetchWithRetry(url: string, init: RequestInit): Promise<unknown> 
   }
 }
 
-/** Read the body of a response; a broken or foreign one counts as no response. */
+/** Read the body of a response; an incomplete body, or one that is not JSON, counts as no response. */
 async function read(answer: Response, signal?: AbortSignal | null): Promise<unknown> {
   try {
     const text = await answer.text();
@@ -144,7 +144,7 @@ async function read(answer: Response, signal?: AbortSignal | null): Promise<unkn
   }
 }
 
-/** Fetch once; raise a Problem for an error response. If the sign-in has expired, wait for a new one and repeat. */
+/** Fetch once; throw a Problem for an error response. If the sign-in has expired, wait for a new one and repeat. */
 export const fetchSignedIn = (url: string, init: RequestInit = {}) => withSignIn(() => fetchOnce(url, init));
 
 /** Run a request; if the sign-in has expired, wait for a new one and run it again. */

@@ -2,10 +2,10 @@
 import { useEffect, useState } from "react";
 
 export function useDebounced<T>(value: T, milliseconds = 300): T {
-  const [debounced, setSettled] = useState(value);
+  const [debounced, setDebounced] = useState(value);
   useEffect(() => {
     if (Object.is(value, debounced)) return;
-    const timer = setTimeout(() => setSettled(value), milliseconds);
+    const timer = setTimeout(() => setDebounced(value), milliseconds);
     return () => clearTimeout(timer);
   }, [value, debounced, milliseconds]);
   return debounced;

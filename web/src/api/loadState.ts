@@ -24,7 +24,7 @@ export const succeeded = <T>(question: number, data: T): LoadState<T> => ({
   stale: false,
 });
 
-/** Keep the data if it belongs to this request; never show that of another. */
+/** Keep the data if it belongs to this request; never show data of another request. */
 export const failed = <T>(previous: LoadState<T>, question: number, error: unknown): LoadState<T> => ({
   question,
   data: previous.question === question ? previous.data : undefined,

@@ -14,7 +14,7 @@ const lazyPage = (load: () => Promise<{ default: ComponentType }>) =>
   lazy(() =>
     load().catch(() => {
       throw new Error(
-        "This page could not be loaded. The server does not answer, or has a newer version of it by now.",
+        "This page could not be loaded. The server does not answer, or it has been updated. Reload the page.",
       );
     }),
   );
@@ -51,7 +51,7 @@ function CurrentPage() {
     if (home) go("/chat", true);
   }, [home]);
   useEffect(() => {
-    // The focused page was removed: focus the new one for keyboard users.
+    // The focused page was removed: focus the new page for keyboard users.
     const focusLost = previousPath.current !== undefined && document.activeElement === document.body;
     if (focusLost && previousPath.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
     previousPath.current = path;

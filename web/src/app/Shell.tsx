@@ -66,7 +66,7 @@ export function Shell({ children }: { children: ReactNode }) {
   );
 }
 
-/** The current user, a way to switch to another one, and signing out. */
+/** The current user, a form to switch to another user, and a button to sign out. */
 function Account({ close, choosable, signedIn }: { close: () => void; choosable: boolean; signedIn: boolean }) {
   const { user, choose, server, refresh } = useApp();
   const { parts } = useRoute();

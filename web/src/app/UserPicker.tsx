@@ -62,9 +62,9 @@ function Matches({ search, pending, choose }: Props & { search: string; pending:
           </li>
         ))}
       </ul>
-      {next && <p className="quiet">There are more. Type part of the name.</p>}
+      {next && <p className="quiet">There are more users. Type part of the name.</p>}
       {current && search && !isKnown && <Unknown name={search} choose={choose} />}
-      {current && !search && data.length === 0 && <p className="quiet">Nobody has data yet.</p>}
+      {current && !search && data.length === 0 && <p className="quiet">There are no users with data yet.</p>}
     </>
   );
 }
@@ -92,7 +92,7 @@ function Unknown({ name, choose }: Props & { name: string }) {
   };
   return (
     <div className={css.unknownUser} role="status">
-      <p>No conversation of “{name}” was found. Check the spelling.</p>
+      <p>No conversations of “{name}” were found. Check the spelling.</p>
       <button type="button" onClick={start}>
         Start a new memory for “{name}”
       </button>

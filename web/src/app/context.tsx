@@ -23,7 +23,7 @@ export type AppContext = {
   user: string;
   /** True if another user can be chosen: not with a key bound to one user. */
   choosable: boolean;
-  /** Show another user's memory; null for the one that the server suggests. */
+  /** Show another user's memory; null for the user that the server suggests. */
   choose: (user: string | null) => void;
   may: (permission: Permission) => boolean;
   /** Signed out while the app was open: the sign-in dialog is shown, or was postponed. */

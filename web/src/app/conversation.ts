@@ -1,4 +1,4 @@
-// The name of a conversation, the same on every page: its label, else its first words.
+// The name of a conversation, the same on every page: its label, or else its first words.
 import type { ChatSession } from "../api/index";
 
 export const conversationName = (session: Pick<ChatSession, "title">): string =>

@@ -7,7 +7,7 @@ const notify = () => {
 };
 window.addEventListener("popstate", notify);
 
-/** Navigate to an address of this app; with `replace`, Back skips the current one. */
+/** Navigate to an address of this app; with `replace`, Back skips the current address. */
 export function go(to: string, replace = false): void {
   if (to === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", to);
@@ -37,7 +37,7 @@ function decoded(part: string): string {
   }
 }
 
-/** The address with these parts, which are encoded, and this query. */
+/** The address with these parts, which this function encodes, and this query. */
 export function to(parts: readonly string[], query: Record<string, string | undefined> = {}): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value) params.set(name, value);

@@ -7,7 +7,7 @@ export function readStored(name: string): string | null {
   }
 }
 
-/** Remove everything but the theme, because the next user is somebody else. */
+/** Remove everything except the theme, because the next user is another person. */
 export function clearStored(): void {
   try {
     for (const name of Object.keys(localStorage)) if (name !== "retain_theme") localStorage.removeItem(name);

@@ -17,7 +17,7 @@ const VIEWS: { mode: ViewMode; label: string; ask: string; hint: string; start: 
   { mode: "tail", label: "End", ask: "Last lines", hint: "20", start: "20" },
   { mode: "path", label: "JSON path", ask: "JSON path", hint: "$.items[0].name", start: "$" },
 ];
-const INVALID = "This asks for nothing yet: give a number, a range such as 120-160, or words.";
+const INVALID = "Enter a number, a range such as 120-160, or words.";
 
 export function RefContent({ of }: { of: Ref }) {
   const { user } = useApp();
@@ -124,7 +124,7 @@ function Pager({ view, go }: { view: View; go: (part: Part) => void }) {
     return (
       <div className={css.refPager}>
         <button type="button" onClick={() => go(next)}>
-          Show what follows
+          Show the next part
         </button>
       </div>
     );

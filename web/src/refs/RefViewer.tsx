@@ -97,14 +97,14 @@ function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
             Active: prompts may mention it
           </label>
         ) : (
-          <span className="chip">{of.is_active ? "active" : "not active: in no prompt"}</span>
+          <span className="chip">{of.is_active ? "active" : "inactive: not in prompts"}</span>
         )}
         <a
           className={css.refWhole}
           href={address("/api/refs/{key}/content", { key: of.key }, { user })}
           download={of.key + (of.media === "json" ? ".json" : of.media === "binary" ? ".bin" : ".txt")}
         >
-          Download the whole
+          Download all
         </a>
       </div>
       {error !== undefined && <Failure error={error} />}

@@ -42,7 +42,7 @@ export function AddEntry({ agent, close, added }: Props) {
     }
   };
   return (
-    <Dialog title={`Something for ${agent} to remember`} close={close}>
+    <Dialog title={`Add a memory of ${agent}`} close={close}>
       <form onSubmit={save}>
         <Field
           label="Content"
@@ -62,13 +62,13 @@ export function AddEntry({ agent, close, added }: Props) {
           <label className="check">
             <input type="radio" name="kind" checked={kind === "journal"} onChange={() => setKind("journal")} />
             <span>
-              Journal <span className="quiet">fades from the prompt after a week</span>
+              Journal <span className="quiet">in the prompt for a week</span>
             </span>
           </label>
           <label className="check">
             <input type="radio" name="kind" checked={kind === "core"} onChange={() => setKind("core")} />
             <span>
-              Core <span className="quiet">stays in every prompt</span>
+              Core <span className="quiet">always in the prompt</span>
             </span>
           </label>
         </fieldset>
@@ -77,11 +77,11 @@ export function AddEntry({ agent, close, added }: Props) {
             <legend>Used with</legend>
             <label className="check">
               <input type="radio" name="whose" checked={!everybody} onChange={() => setEverybody(false)} />
-              <span>{user} alone</span>
+              <span>only {user}</span>
             </label>
             <label className="check">
               <input type="radio" name="whose" checked={everybody} onChange={() => setEverybody(true)} />
-              <span>everybody it talks to</span>
+              <span>all users</span>
             </label>
           </fieldset>
         )}

@@ -15,18 +15,18 @@ export function AgentForm({ name, draft, change, disabled = false }: Props) {
       <legend className="visually-hidden">Configuration</legend>
       <Field
         label="Prompt"
-        hint={`What the agent is told before every conversation; “You are ${name || "NAME"}.” if this is empty. Write {long_term_memory_notes} where the notes about the user should appear; without it they are added in a section of their own.`}
+        hint={`The agent’s instructions for every conversation. If this is empty: “You are ${name || "NAME"}.” Write {long_term_memory_notes} where the notes about the user should appear; without it, they are added at the end.`}
       >
         <textarea
           rows={10}
           value={draft.prompt}
           onChange={(event) => set({ prompt: event.target.value })}
-          placeholder={`You are ${name || "Scout"}. You help to plan journeys, and you ask before you book.`}
+          placeholder={`You are ${name || "Scout"}. You help to plan trips, and you ask before you book.`}
         />
       </Field>
       <Field
         label="Model"
-        hint={server.model ? `Empty: the main model, ${server.model}.` : "Empty: the main model, once one is set."}
+        hint={server.model ? `Empty: the main model, ${server.model}.` : "Empty: the main model, once it is set."}
       >
         <input
           value={draft.model}

@@ -42,7 +42,7 @@ export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
         <AgentMark name={name} color={agent.data?.color} icon={agent.data?.icon} />
         <h1>{name}</h1>
         <button type="button" className={css.agentAct} onClick={() => go(to(["chat", name]))}>
-          <Icon name="chat" /> Chat with it
+          <Icon name="chat" /> Chat
         </button>
       </header>
       <Tabs

@@ -1,4 +1,4 @@
-// The agent's private memory exactly as its prompt shows it.
+// The agent's private memory exactly as in its prompt.
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
@@ -22,7 +22,8 @@ function PromptText({ scope, path, reloads }: Omit<Props, "label">) {
   const prompt = useLoad((signal) => get(path, { query: scope, signal }), [scope.agent, scope.user, path, reloads]);
   if (prompt.error) return <Failure error={prompt.error} retry={prompt.reload} />;
   if (prompt.data === undefined) return <Loading />;
-  if (!prompt.data) return <p className="quiet">The prompt has no such section at the moment.</p>;
+  if (!prompt.data)
+    return <p className="quiet">The prompt has no such section now, because there are no entries for it.</p>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <pre tabIndex={0}>{prompt.data}</pre>

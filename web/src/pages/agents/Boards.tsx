@@ -39,8 +39,8 @@ export function Boards({ agent }: { agent: string }) {
       {selected === undefined ? (
         <Empty title={`${agent} shares no whiteboard`}>
           <p>
-            A whiteboard is seen by the agents that share it, and by nobody else. Each writes on it and reads what the
-            others wrote. Make one, and choose who is on it.
+            Several agents can share a whiteboard: each of them reads it and writes on it. Other agents cannot see it.
+            Create a board and choose the agents that share it.
           </p>
         </Empty>
       ) : (

@@ -38,7 +38,7 @@ export function Bulk({ scope, selection, loaded, more, pickLoaded, pickMatching,
     setGathering(false);
   };
   return (
-    <section className={css.bulk} aria-label="Picked entries">
+    <section className={css.bulk} aria-label="Selected entries">
       <b role="status">{count(selection.size)} selected</b>
       {selection.size < loaded && (
         <button type="button" className="link" onClick={pickLoaded}>
@@ -105,7 +105,7 @@ function RemoveDialog({
       onConfirm={confirmRemoval}
       close={close}
     >
-      <p>{scope.agent} forgets them for good, and with them what was proposed to be made of them.</p>
+      <p>The entries of {scope.agent}, and proposals based on them, are deleted permanently.</p>
       {error && (
         <p className="wrong" role="alert">
           {error}

@@ -131,7 +131,7 @@ export function Entries({ agent }: { agent: string }) {
       </div>
       <Filters filter={filter} change={setFilter} counts={counts.data} />
       {counts.error ? <Failure error={counts.error} retry={counts.reload} /> : null}
-      {linkedEntry.data && <section aria-label="The entry that was linked to">{row(linkedEntry.data, false)}</section>}
+      {linkedEntry.data && <section aria-label="Linked entry">{row(linkedEntry.data, false)}</section>}
       {linkedEntry.error ? <Failure error={linkedEntry.error} retry={linkedEntry.reload} /> : null}
       {selection.size > 0 && (
         <Bulk
@@ -166,7 +166,7 @@ export function Entries({ agent }: { agent: string }) {
           agent={agent}
           close={() => setAdding(false)}
           added={() => {
-            notify("Remembered.");
+            notify("Entry added.");
             list.reload();
             changed();
           }}
@@ -194,17 +194,17 @@ function NoResults({ filtered, clear, agent }: { filtered: boolean; clear: () =>
   if (filtered)
     return (
       <Empty title="Nothing matches">
-        <p>No entry of {agent} matches.</p>
+        <p>No entry of {agent} matches the search and filters.</p>
         <button type="button" onClick={clear}>
-          Show everything
+          Show all entries
         </button>
       </Empty>
     );
   return (
     <Empty title={`${agent} remembers nothing yet`}>
       <p>
-        With a model, the agent adds entries while you talk: journal entries fade after a week, core entries stay. You
-        can also add one yourself, or import a file.
+        With a model, the agent adds entries during a chat. Journal entries are in its prompt for a week, core entries
+        always. You can also add an entry yourself, or import a file.
       </p>
     </Empty>
   );

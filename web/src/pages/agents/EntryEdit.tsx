@@ -38,7 +38,7 @@ export function EntryEdit({ entry, edited, editing, onSaved }: Props) {
       {theirs && (
         <div className={css.theirs} role="alert">
           <p>
-            <b>Somebody else changed it in the meantime.</b> It says now:
+            <b>Somebody else changed this entry in the meantime.</b> Their version:
           </p>
           <pre>{theirs.content}</pre>
           <div className="actions">

@@ -68,7 +68,7 @@ export function EntryRow({ entry, editing, onSaved, remove, review, prefix, titl
         {entry.review === "pending" && review && may("write") && (
           <p className={css.entryReview}>
             <span className="quiet">
-              It reaches no prompt until somebody accepts it.
+              Not part of any prompt until a person accepts it.
               {entry.signs.length > 0 && ` Warnings: ${entry.signs.join(", ")}.`}
             </span>
             <button type="button" onClick={() => review(entry, "accept")}>
@@ -104,7 +104,7 @@ export function EntryRow({ entry, editing, onSaved, remove, review, prefix, titl
   );
 }
 
-/** The text verbatim; a long one is collapsed. */
+/** The text verbatim; a long text is collapsed. */
 function Content({ text, color }: { text: string; color?: string }) {
   const [open, setOpen] = useState(false);
   const long = text.length > FOLD_CHARACTERS || text.split("\n").length > 8;
@@ -115,7 +115,7 @@ function Content({ text, color }: { text: string; color?: string }) {
       </p>
       {long && (
         <button type="button" className="link" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? "Show less" : "Show all of it"}
+          {open ? "Show less" : "Show all"}
         </button>
       )}
     </>

@@ -1,4 +1,4 @@
-// The search box and filters of an agent's memory; the counts are filters, too.
+// The search box and filters of an agent's memory; the counts also act as filters.
 import { useState } from "react";
 import { useApp } from "../../app/context";
 import { Segments } from "../../ui/Segments";
@@ -59,8 +59,8 @@ function More({ filter, set }: { filter: Filter; set: (part: Partial<Filter>) =>
         Shown
         <select value={filter.state} onChange={(event) => set({ state: event.target.value as Filter["state"] })}>
           <option value="">everything</option>
-          <option value="fresh">not faded</option>
-          <option value="faded">faded</option>
+          <option value="fresh">not expired</option>
+          <option value="faded">expired</option>
           <option value="pending">waiting for review</option>
           <option value="refused">refused</option>
         </select>
@@ -81,7 +81,7 @@ function More({ filter, set }: { filter: Filter; set: (part: Partial<Filter>) =>
             onChange={(event) => set({ everybody: event.target.value === "everybody" })}
           >
             <option value="user">{user}</option>
-            <option value="everybody">anybody</option>
+            <option value="everybody">all users</option>
           </select>
         </label>
       )}

@@ -143,7 +143,7 @@ function Choose({ open }: { open: (file: File) => void }) {
         onChange={(event) => event.target.files?.[0] && open(event.target.files[0])}
       />
       <span className="quiet">
-        What Export gives: a JSON list of entries, or one JSON object a line. Only <code>content</code> is needed;{" "}
+        A file from Export: a JSON list of entries, or one JSON object per line. Only <code>content</code> is required;{" "}
         <code>kind</code> is journal or core.
       </span>
     </label>
@@ -160,11 +160,11 @@ function Preview({ entries, agent, user }: { entries: ParsedEntry[]; agent: stri
       <p>
         {count(fresh.length)} to import into the memory of <b>{agent}</b>
         {user ? ` with ${user}` : ""} ({count(core)} core, {count(fresh.length - core)} journal).
-        {same.length > 0 && ` ${count(same.length)} here already, or twice in the file: left out.`}
+        {same.length > 0 && ` Skipped, because they exist already or are repeated: ${count(same.length)}.`}
       </p>
       {invalid.length > 0 && (
         <section aria-label="What cannot be imported">
-          <h3>{count(invalid.length)} cannot be imported, and are left out</h3>
+          <h3>{count(invalid.length)} cannot be imported and are skipped</h3>
           <ul>
             {invalid.slice(0, 50).map((item) => (
               <li key={item.position}>

@@ -25,7 +25,7 @@ export function Looks({ name, color, icon, change }: Props) {
       <legend>Appearance</legend>
       <div className={css.looksNow}>
         <AgentMark name={name || "?"} color={color} icon={icon} large />
-        <span className="quiet">How it is shown in lists and in the chat.</span>
+        <span className="quiet">The agent’s mark in lists and in the chat.</span>
       </div>
       <fieldset className={css.swatches}>
         <legend className="visually-hidden">Colours</legend>

@@ -46,7 +46,7 @@ export function NewAgent() {
       <form onSubmit={save}>
         <Field
           label="Name"
-          hint="Any name. It cannot be changed later: the agent’s conversations and memory are kept under it."
+          hint="Any name. It cannot be changed later, because conversations and memory are stored under it."
           error={nameTaken ? "An agent with this name already exists." : null}
         >
           <input

@@ -55,7 +55,7 @@ export function Proposal({ proposal, scope, onDecided }: Props) {
         {proposal.content && <p className={css.entryText}>{proposal.content}</p>}
         <p className={css.entryFacts}>
           <Time at={proposal.created_at} />
-          <span className="chip" title="Who wrote its sources; of several, the least trusted">
+          <span className="chip" title="The source of the entries; if there are several, the least trusted">
             {proposal.source}
           </span>
           <span>{proposal.model === "extractive" || !proposal.model ? "by a rule" : `by ${proposal.model}`}</span>
@@ -128,7 +128,7 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
                 </p>
               </>
             ) : (
-              <p className="quiet">An entry that is gone.</p>
+              <p className="quiet">This entry was deleted.</p>
             )}
           </li>
         ))}

@@ -41,8 +41,8 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
   return (
     <>
       <p className="quiet">
-        Journal entries fade after a week. A proposal sums up in one sentence what is worth keeping. Accepting it adds a
-        core entry; the journal does not change.
+        Journal entries leave the prompt after a week. A proposal sums up in one sentence what is worth keeping.
+        Accepting it adds a core entry; the journal does not change.
       </p>
       {may("write") && (
         <LookForm
@@ -66,8 +66,8 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
         <Empty title={NONE[status]}>
           {status === "proposed" && (
             <p>
-              Look for proposals above when the journal has entries that are some days old, or let the server do it by
-              itself with the setting consolidate.
+              Look for proposals above when the journal has entries that are some days old, or set consolidate to let
+              the server look for them.
             </p>
           )}
         </Empty>
@@ -95,7 +95,7 @@ function LookForm({ agent, onFound }: { agent: string; onFound: () => void }) {
     setError(undefined);
     try {
       const created = await post("/api/consolidations", { query: { user, agent }, body: { days } });
-      notify(created.length ? `${created.length} new.` : "Nothing new to propose: each entry is looked at once.");
+      notify(created.length ? `${created.length} new.` : "Nothing new to propose. Each entry is considered only once.");
       onFound();
     } catch (failed) {
       setError(failed);
@@ -122,8 +122,8 @@ function LookForm({ agent, onFound }: { agent: string; onFound: () => void }) {
       </button>
       <span className="quiet">
         {server.model
-          ? `${server.model} reads them, which costs a call.`
-          : "Without a model, a rule looks for what comes up often."}
+          ? `${server.model} reads them; this costs one model call.`
+          : "Without a model, a rule looks for topics that occur often."}
       </span>
       {error ? <Failure error={error} retry={() => submit()} /> : null}
     </form>

@@ -12,7 +12,7 @@ export function RemoveAgent({ name, close }: { name: string; close: () => void }
     setBusy(true);
     try {
       await remove("/api/agents/{name}", { path: { name } });
-      notify(`${name} is no longer set up.`);
+      notify(`The settings of ${name} are deleted.`);
       go("/agents");
     } catch (error) {
       setWrong(errorMessage(error));
@@ -22,8 +22,8 @@ export function RemoveAgent({ name, close }: { name: string; close: () => void }
   return (
     <Confirm title={`Remove ${name}?`} yes="Remove" busy={busy} onConfirm={confirmRemoval} close={close}>
       <p>
-        Its settings are forgotten: prompt, model, tools, colour and icon. Its conversations and its memory stay, and
-        come back if an agent of this name is made again.
+        This deletes its settings: prompt, model, tools, colour and icon. Its conversations and its memory stay; an
+        agent with the same name uses them again.
       </p>
       {error && (
         <p className="wrong" role="alert">

@@ -30,7 +30,7 @@ export function RemoveEntry({ entry, scope, close, onRemoved }: Props) {
   return (
     <Confirm title="Delete this entry?" yes="Delete" busy={busy} onConfirm={confirmRemoval} close={close}>
       <blockquote className={`${css.entryText} ${css.folded}`}>{entry.content}</blockquote>
-      <p>{entry.agent} forgets it for good.</p>
+      <p>It is deleted permanently from the memory of {entry.agent}.</p>
       {error && (
         <p className="wrong" role="alert">
           {error}

@@ -49,7 +49,7 @@ export function Settings({ name, agent, saved }: Props) {
     setBusy(true);
     setError(undefined);
     try {
-      applySaved(await send(name, content, over), over ? "Saved." : `${name} is set up.`, draft);
+      applySaved(await send(name, content, over), over ? "Saved." : `${name} is created.`, draft);
     } catch (failed) {
       if (failed instanceof Problem && (failed.status === 412 || failed.status === 409)) {
         await get("/api/agents/{name}", { path: { name } }).then(setTheirs, setError);
@@ -118,7 +118,7 @@ function Conflict({ theirs, base, mine, takeTheirs, save }: ConflictProps) {
   return (
     <section className={`card ${css.theirs}`} role="alert" aria-label="Changed by somebody else">
       <h2>Somebody else changed this agent in the meantime</h2>
-      <p className="quiet">Saved {moment(theirs.updated_at)}. What you wrote is still in the fields above.</p>
+      <p className="quiet">Saved {moment(theirs.updated_at)}. Your changes are still in the fields above.</p>
       {parts.length === 0 && <p>Their changes do not affect anything shown here.</p>}
       <dl>
         {parts.map((part) => (

@@ -100,7 +100,7 @@ export function Share({ agent, board, members, close, shared }: Props) {
             onChange={(event) => setOther(event.target.value)}
           />
           <button type="button" onClick={addOther} disabled={!other.trim()}>
-            Add it
+            Add
           </button>
         </div>
         {!chosen.has(agent) && (

@@ -1,4 +1,4 @@
-// Load an agent by name. Any name can be an agent's, configured or not, so a missing agent is not an error.
+// Load an agent by name. Memory works for any agent name, configured or not, so a missing agent is not an error.
 import type { Agent } from "../../api";
 import { get, Problem } from "../../api/client";
 

@@ -1,4 +1,4 @@
-// The unsaved settings of an agent: what changed here, and what someone else changed meanwhile.
+// The unsaved settings of an agent: the changes made here, and concurrent changes by someone else.
 import type { Agent } from "../../api";
 
 export type Draft = Pick<Agent, "prompt" | "model" | "model_label" | "tools" | "color" | "icon" | "active">;

@@ -44,7 +44,7 @@ export function useEntry(id: string | null, scope: Scope): Loaded<Entry | null> 
       try {
         return await get("/api/entries/{id}", { path: { id }, query: scope, signal });
       } catch (error) {
-        if (error instanceof Problem && error.status === 404) throw new Error("The entry that was linked to is gone.");
+        if (error instanceof Problem && error.status === 404) throw new Error("The linked entry was deleted.");
         throw error;
       }
     },

@@ -8,16 +8,16 @@ test("the lifetime of a journal entry goes from 1 to 0 in a week", () => {
   expect(life(week, timestamp("2026-11-01T00:00:00Z"))).toBe(1);
   expect(life(week, timestamp("2026-11-04T12:00:00Z"))).toBe(0.5);
   expect(life(week, timestamp("2026-11-20T00:00:00Z"))).toBe(0);
-  expect(fading(week, timestamp("2026-11-01T00:00:05Z"))).toBe("fades in 7 days");
-  expect(fading(week, timestamp("2026-11-06T00:00:00Z"))).toBe("fades in 2 days");
-  expect(fading(week, timestamp("2026-11-07T19:00:00Z"))).toBe("fades in 5 hours");
-  expect(fading(week, timestamp("2026-11-07T23:50:00Z"))).toBe("fades within the hour");
+  expect(fading(week, timestamp("2026-11-01T00:00:05Z"))).toBe("expires in 7 days");
+  expect(fading(week, timestamp("2026-11-06T00:00:00Z"))).toBe("expires in 2 days");
+  expect(fading(week, timestamp("2026-11-07T19:00:00Z"))).toBe("expires in 5 hours");
+  expect(fading(week, timestamp("2026-11-07T23:50:00Z"))).toBe("expires within the hour");
 });
 
 test("an entry expires while it is shown", () => {
   expect(faded(week, timestamp("2026-11-07T23:59:59Z"))).toBe(false);
   expect(faded(week, timestamp("2026-11-08T00:00:00Z"))).toBe(true);
-  expect(fading(week, timestamp("2026-11-09T00:00:00Z"))).toBe("faded yesterday");
+  expect(fading(week, timestamp("2026-11-09T00:00:00Z"))).toBe("expired yesterday");
 });
 
 test("core entries do not expire", () => {

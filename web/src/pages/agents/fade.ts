@@ -18,11 +18,11 @@ export const faded = (entry: Fading, now: number): boolean =>
 /** The time until it expires, or since it expired. */
 export function fading(entry: Fading, now: number): string {
   if (!entry.expires_at) return "";
-  if (faded(entry, now)) return `faded ${ago(entry.expires_at, now)}`;
+  if (faded(entry, now)) return `expired ${ago(entry.expires_at, now)}`;
   const hours = Math.round((Date.parse(entry.expires_at) - now) / 3_600_000);
-  if (hours < 1) return "fades within the hour";
-  if (hours < 36) return `fades in ${hours} ${hours === 1 ? "hour" : "hours"}`;
-  return `fades in ${Math.round(hours / 24)} days`;
+  if (hours < 1) return "expires within the hour";
+  if (hours < 36) return `expires in ${hours} ${hours === 1 ? "hour" : "hours"}`;
+  return `expires in ${Math.round(hours / 24)} days`;
 }
 
 /** The text colour, which fades with the remaining lifetime and stays readable. */

@@ -21,7 +21,7 @@ test("errors name their line", () => {
   expect(result[1]).toContain("not JSON");
   expect(result[2]).toBe("is blank");
   expect(result[3]).toContain("colour");
-  expect(result[4]).toBe("is no JSON object");
+  expect(result[4]).toBe("is not a JSON object");
   expect(errors("[1,")[0]).toContain("not JSON");
   expect(errors("")).toEqual(["is empty"]);
 });
@@ -32,7 +32,7 @@ test("kinds, sizes and times are validated as on the server", () => {
   expect(errorOf({ content: "x", kind: "diary" })).toContain("diary");
   expect(errorOf({ content: "😀".repeat(10_000) })).toBe("");
   expect(errorOf({ content: "😀".repeat(10_001) })).toContain("10,001");
-  expect(errorOf({ content: "x", created_at: "yesterday" })).toContain("no moment");
+  expect(errorOf({ content: "x", created_at: "yesterday" })).toContain("not a time");
   expect(errorOf({ content: "x", created_at: "2027-01-01T00:00:00Z" })).toContain("future");
 });
 

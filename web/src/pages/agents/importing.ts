@@ -11,7 +11,7 @@ const FIELDS =
 const REVIEWS = ["accepted", "pending", "refused"];
 const DAY = 86_400_000;
 
-/** The entries of a file: a JSON list, an object with such a list in it, or one JSON object a line. */
+/** The entries of a file: a JSON list, an object that contains such a list, or one JSON object per line. */
 export function read(text: string, now = Date.now()): ParsedEntry[] {
   const plain = text.replace(/^\uFEFF/, "").trim();
   if (!plain) return [{ position: "the file", entry: {}, error: "is empty" }];
@@ -55,7 +55,7 @@ function findList(value: unknown): unknown[] | undefined {
 
 function parseEntry(position: string, value: unknown, now: number): ParsedEntry {
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    return { position, entry: {}, error: "is no JSON object" };
+    return { position, entry: {}, error: "is not a JSON object" };
   const entry = value as Fields;
   return { position, entry, error: validate(entry, now) };
 }
@@ -63,20 +63,20 @@ function parseEntry(position: string, value: unknown, now: number): ParsedEntry 
 /** Problems that the server would reject, found before sending. */
 function validate(entry: Fields, now: number): string | undefined {
   const unknown = Object.keys(entry).find((name) => !FIELDS.includes(name));
-  if (unknown) return `has a field that no entry has: ${unknown}`;
+  if (unknown) return `has an unknown field: ${unknown}`;
   const { kind = "journal", content, id, created_at, review = "accepted" } = entry;
-  if (kind === "whiteboard") return "is a line of a whiteboard; only journal and core are brought in here";
-  if (kind !== "journal" && kind !== "core") return `is of the kind ${JSON.stringify(kind)}, not journal or core`;
+  if (kind === "whiteboard") return "is a whiteboard entry; only journal and core entries can be imported";
+  if (kind !== "journal" && kind !== "core") return `has the kind ${JSON.stringify(kind)}, not journal or core`;
   if (typeof content !== "string") return "has no content";
   const length = characters(content);
   if (!length) return "is blank";
   if (length > MAX_CHARACTERS) return `has ${length.toLocaleString("en")} characters; at most 10,000`;
-  if (id !== undefined && (typeof id !== "string" || !id)) return "has an id that is no text";
-  if (!REVIEWS.includes(review as string)) return `has the review ${JSON.stringify(review)}`;
+  if (id !== undefined && (typeof id !== "string" || !id)) return "has an id that is not text";
+  if (!REVIEWS.includes(review as string)) return `has the unknown review status ${JSON.stringify(review)}`;
   if (created_at !== undefined && created_at !== null) {
     const createdAt = typeof created_at === "string" ? Date.parse(created_at) : Number.NaN;
-    if (Number.isNaN(createdAt)) return "has a created_at that is no moment";
-    if (createdAt > now + DAY) return "was made in the future";
+    if (Number.isNaN(createdAt)) return "has a created_at that is not a time";
+    if (createdAt > now + DAY) return "has a created_at in the future";
   }
   return undefined;
 }
@@ -91,7 +91,7 @@ export function markExisting(entries: ParsedEntry[], present: readonly StoredEnt
     const identity = identityOf(kind, content);
     const stored = id === undefined ? undefined : byId.get(id);
     if (stored && identityOf(stored.kind, stored.content) !== identity)
-      return { ...item, error: "has the id of an entry that says something else here" };
+      return { ...item, error: "has the id of an existing entry with other content" };
     if (stored || seen.has(identity)) return { ...item, same: true };
     seen.add(identity);
     if (id !== undefined) byId.set(id, { id, kind, content });

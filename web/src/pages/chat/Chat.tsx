@@ -30,7 +30,7 @@ export default function Chat() {
   return parts[1] ? <Page agent={parts[1]} /> : <First key={user} />;
 }
 
-/** Go to the agent in use: the last one on this device, else the one of the newest conversation. */
+/** Go to the current agent: the last one used on this device, or else the agent of the newest conversation. */
 function First() {
   const { user } = useApp();
   const used = agentInUse(user);
@@ -129,7 +129,7 @@ function Page({ agent }: { agent: string }) {
             <p>Your key may read, but not write. Messages sent to {agent} elsewhere appear here.</p>
           </Empty>
         ) : (
-          <Loading label="Finding your conversation" />
+          <Loading label="Loading your conversation" />
         )}
       </div>
     </div>
@@ -162,7 +162,7 @@ function Open({ talk, members, agents, isNamed, follow }: Props) {
     </Failure>
   );
   if (failure && !talk.session) return failure;
-  if (!talk.session) return <Loading label="Reading the conversation" />;
+  if (!talk.session) return <Loading label="Loading the conversation" />;
   return (
     <>
       {other && (

@@ -53,7 +53,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Props)
       setReading((count) => count - 1);
     }
   };
-  const tooMany = images.length > MAX_IMAGES ? `At most ${MAX_IMAGES} images go with one message.` : "";
+  const tooMany = images.length > MAX_IMAGES ? `At most ${MAX_IMAGES} images can be attached to a message.` : "";
   const ready = (text.trim() || images.length) && !reading && !tooMany;
   const submit = (event?: FormEvent) => {
     event?.preventDefault();

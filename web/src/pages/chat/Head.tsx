@@ -80,9 +80,9 @@ function Group({ names, agents, startWith, close }: Choice) {
     setChosen(chosen.includes(name) ? chosen.filter((other) => other !== name) : [...chosen, name]);
   return (
     <Dialog title="A group conversation" close={close}>
-      <p>Each agent answers in turn and sees the earlier answers. Their private memories stay their own.</p>
+      <p>Each agent answers in turn and sees the earlier answers. Their private memories stay separate.</p>
       <fieldset className={css.group}>
-        <legend>Who takes part</legend>
+        <legend>Participants</legend>
         {names.map((name) => (
           <label key={name} className="check">
             <input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} />

@@ -19,7 +19,7 @@ export function NoModel() {
   return (
     <section className={`card ${css.notice}`} aria-label="No model">
       <p>
-        <b>No model is set up.</b> Answers are quotes from memory.{" "}
+        <b>No model is set up.</b> Answers only quote from memory.{" "}
         {may("admin") && <Link href="/setup">Set up a model</Link>}
       </p>
       <button type="button" className="icon" aria-label="Dismiss" onClick={dismiss}>

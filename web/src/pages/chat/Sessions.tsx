@@ -43,7 +43,7 @@ export function Sessions({ current, grown, agent, startNew, onChosen, removed }:
   useChange(grown, () => {
     if (search) return;
     page().then(
-      // Prepend the newest conversations; those loaded below stay.
+      // Prepend the newest conversations; the ones already loaded stay.
       ({ data }) =>
         pages.edit((items) => [...data, ...items.filter((old) => !data.some((item) => item.id === old.id))]),
       () => {}, // the conversation shows the connection error

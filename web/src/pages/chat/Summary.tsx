@@ -27,7 +27,7 @@ export function SummaryMark({ talk }: { talk: Talk }) {
   );
 }
 
-/** The summaries of a conversation, the newest first. */
+/** The summaries of a conversation, newest first. */
 export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
   const path = { session: talk.id };
   const pages = usePages(
@@ -51,9 +51,9 @@ export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
     }
   };
   return (
-    <Dialog title="What the summary says" close={close} wide>
+    <Dialog title="Summary" close={close} wide>
       <p className="quiet">
-        The agent is given this text in place of the messages that it covers. The messages themselves stay as they were.
+        The agent receives this text instead of the messages that it covers. The messages themselves are not changed.
       </p>
       {may("write") && (
         <div>

@@ -87,7 +87,7 @@ export function Outcome({ row: { outgoing, live }, talk, takeBack }: Props) {
         <p>
           {outgoing.taken
             ? "You stopped following the answer. The answer is still being written and saved; it will appear here."
-            : "Stopped. We will check whether the server received your message."}
+            : "Stopped. Checking whether the server received your message…"}
         </p>
         {retryButton}
       </div>

@@ -1,5 +1,5 @@
-// Follow other windows and devices: new messages appear here, and if they switch to another conversation, this window
-// says so. It never switches by itself after a message was sent or while one is being written.
+// Follow other windows and devices: new messages appear here, and a notice tells if they switched to another
+// conversation. This window never switches by itself after a message was sent or while the user is writing.
 import { useEffect, useRef, useState } from "react";
 import { get } from "../../api/client";
 import { readStored } from "../../app/storage";

@@ -20,7 +20,7 @@ export async function readImages(files: readonly File[]): Promise<{ images: stri
     const name = file.name || "This";
     if (file.size > MAX_IMAGE_BYTES) error = `${name} is larger than 8 MiB.`;
     else if (!mediaOf(new Uint8Array(await file.slice(0, 12).arrayBuffer())))
-      error = `${name} is no PNG, JPEG, GIF or WebP image.`;
+      error = `${name} is not a PNG, JPEG, GIF or WebP image.`;
     else images.push(await dataUrl(file));
   }
   return { images, error };

@@ -43,7 +43,12 @@ test("the agents of a group answer one after the other", () => {
     ["message", { agent_id: "a", message: "One" }],
     [
       "error",
-      { agent_id: "b", detail: "It failed. Send it again with the key 'k'.", status: 503, type: "ModelUnavailable" },
+      {
+        agent_id: "b",
+        detail: "It failed. The message is stored; the turn can continue. Send it again with the key 'k'.",
+        status: 503,
+        type: "ModelUnavailable",
+      },
     ],
   );
   expect(live.replies.map((voice) => [voice.agent, voice.done, voice.error])).toEqual([

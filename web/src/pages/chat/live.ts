@@ -19,8 +19,7 @@ export type Live = {
 };
 
 // The part of an error message about the idempotency key; the page has a retry button instead.
-const KEYED =
-  / *(What you said is kept: send|Send) it again with the key '[^']*'(, and the turn goes on from there)?\./;
+const KEYED = / *(The message is stored; the turn can continue\. )?Send it again with the key '[^']*'\./;
 
 export const emptyLive = (): Live => ({ replies: [], waiting: 0, last: "", askedSeq: 0, error: null, over: false });
 

@@ -1,5 +1,5 @@
-// Messages without an answer: kept in this browser until the server has stored and answered them, whatever happens to the
-// connection, the page or the server. A retry uses the same idempotency key, so a message is stored once.
+// Messages without an answer. They are kept in this browser until the server has stored and answered them, even if the
+// connection, the page or the server fails. A retry uses the same idempotency key, so a message is stored once.
 import { readStored, store } from "../../app/storage";
 
 export type OutgoingMessage = {

@@ -1,6 +1,6 @@
 // The conversation that this browser continues. The server decides in one step, so two windows or devices that open at the
-// same time get the same one: the active session, or a new one. The id stored in this browser is used only if it is the
-// active session's; otherwise it is stale and replaced.
+// same time get the same conversation: the active one, or a new one. The id stored in this browser is used only if it is
+// the id of the active conversation; otherwise it is stale and replaced.
 import { get, Problem, post } from "../../api/client";
 import { agentInUse, storeAgent } from "../../app/agent";
 import { store } from "../../app/storage";

@@ -1,5 +1,5 @@
-// Send messages and receive answers. A message stays here until it is answered, whatever happens to the connection. This
-// state lives outside the components, so navigating elsewhere interrupts nothing.
+// Send messages and receive answers. A message stays here until it is answered, even if the connection is lost. This
+// state lives outside the components, so navigation does not interrupt it.
 import { errorMessage, fetchSignedIn, Problem, pause } from "../../api/client";
 import { type Event, events } from "../../api/events";
 import type { components } from "../../api/schema";
@@ -11,9 +11,9 @@ import { type RefreshResult, Transcript } from "./transcript";
 const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
 const LOST = "The connection was lost.";
 const PICTURES =
-  "The pictures of this message were too large to keep in this browser. Edit the message and attach them again.";
-const UNSENT = "You stopped it before the server received it.";
-const CUT_OFF = "The server stopped before the answer was written.";
+  "The images of this message were too large to keep in this browser. Edit the message and attach them again.";
+const UNSENT = "You stopped sending before the server received the message.";
+const CUT_OFF = "The server stopped before the answer was complete.";
 const MAX_TALKS = 8;
 const talks = new Map<string, Talk>();
 

@@ -86,7 +86,7 @@ function OtherAgent({ choose, close }: { choose: (agent: string) => void; close:
         </Field>
         <footer className="actions">
           <button type="submit" className="primary">
-            Show its memory
+            Show memory
           </button>
         </footer>
       </form>

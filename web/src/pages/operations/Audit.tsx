@@ -76,11 +76,9 @@ export function Audit() {
 /** The end of the hash chain. A copy of it proves later that no earlier record was changed. */
 function NoResults({ filtered }: { filtered: boolean }) {
   return (
-    <Empty title={filtered ? "No matching changes" : "Nothing was done yet"}>
+    <Empty title={filtered ? "No matching changes" : "No changes yet"}>
       <p>
-        {filtered
-          ? "Names are matched whole: try with fewer filters."
-          : "Every change is noted here, with who made it."}
+        {filtered ? "Filters match whole names. Try fewer filters." : "Every change is recorded here, with its author."}
       </p>
     </Empty>
   );

@@ -63,7 +63,7 @@ function CallLinks({ call, session }: { call: Interaction; session: string }) {
     [call.id],
   );
   const links: [string, string][] = [];
-  if (turn.data) links.push(["Why it said that", to(["why", turn.data.turn.id])]);
+  if (turn.data) links.push(["Why this answer", to(["why", turn.data.turn.id])]);
   if (call.agent) links.push(["The conversation", to(["chat", call.agent, session])]);
   return (
     <>

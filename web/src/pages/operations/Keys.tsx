@@ -27,7 +27,7 @@ export function Keys() {
         <p className="quiet">
           {server.needs_key
             ? `Signed in as ${server.me?.name}. New keys cannot have more permissions than yours.`
-            : "Nobody needs a key here yet: anyone on this machine has access."}
+            : "No key is required yet: anyone on this machine has access."}
         </p>
       </div>
       <PagedList
@@ -135,7 +135,9 @@ function Revoke({ record, close, done }: { record: Key; close: () => void; done:
         be undone.
       </p>
       {server.me?.name.endsWith(`(${record.id})`) && (
-        <p className={css.callout}>You signed in with this key. After revoking it you must sign in with another one.</p>
+        <p className={css.callout}>
+          You signed in with this key. After revoking it, you must sign in with another key.
+        </p>
       )}
       {error ? <Failure error={error} /> : null}
     </Confirm>

@@ -9,9 +9,9 @@ import { signInWith } from "../signin/KeyForm";
 import css from "./operations.module.css";
 
 const PERMISSIONS: [Permission, string][] = [
-  ["read", "Read: see, search, ask for a context"],
+  ["read", "Read: view, search, request a context"],
   ["write", "Write: chat, add, change"],
-  ["delete", "Delete: remove for good"],
+  ["delete", "Delete: remove permanently"],
   ["admin", "Admin: keys, the audit log, exports of users"],
 ];
 const ENDS: [string, string][] = [
@@ -72,7 +72,7 @@ export function NewKey({ close, onCreated }: { close: () => void; onCreated: () 
         </p>
       )}
       <form onSubmit={submit}>
-        <Field label="Name" hint="What it is for, so that you know later whether it is still needed.">
+        <Field label="Name" hint="The purpose of the key, so that you can tell later whether it is still needed.">
           <input required maxLength={200} autoFocus {...field("name")} />
         </Field>
         <fieldset>
@@ -155,17 +155,17 @@ function CreatedKey(props: { text: string; first: boolean; busy: boolean; error:
       </Field>
       <p role="status">
         {copied && "Copied."}
-        {copied === false && "Could not copy automatically; select and copy it."}
+        {copied === false && "The browser does not allow copying. Select the key and copy it."}
         {warned && !copied && "You have not copied it here yet. If you have it, close this; it cannot be shown again."}
       </p>
       {first && busy && <p>This browser is being signed in with it …</p>}
       {first && !busy && !error && (
-        <p>This browser is signed in with it. All others need this key or one of their own.</p>
+        <p>This browser is signed in with it. All other clients need this key or another one.</p>
       )}
       {error ? (
         <Failure
           error={
-            new Error(`The key was made, but this browser is not signed in: ${errorMessage(error)} Sign in with it.`)
+            new Error(`The key was created, but this browser is not signed in: ${errorMessage(error)} Sign in with it.`)
           }
         />
       ) : null}

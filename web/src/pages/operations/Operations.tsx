@@ -25,7 +25,7 @@ const PARTS = {
 };
 type Name = keyof typeof PARTS;
 
-/** The owner of the data on this page: everything that the key gives access to, not only the current user's. */
+/** The owner of the data on this page: all data that the key gives access to, not only that of the current user. */
 function scopeLabel({ me }: ServerInfo): string {
   if (me?.user) return `Data of the user ${me.user}`;
   if (me?.agent) return `Data of the agent ${me.agent}, all users`;

@@ -155,7 +155,7 @@ export function Review({ changed }: { changed: () => void }) {
           items={items}
           keyOf={(entry) => entry.id}
           size={150}
-          label={which === "pending" ? "Entries that wait" : "Refused entries"}
+          label={which === "pending" ? "Entries that wait for review" : "Refused entries"}
           className={css.tall}
           nearEnd={queue.more}
           stale={queue.stale}

@@ -45,7 +45,7 @@ test("vectors pending for long are a problem", () => {
   const wait = (seconds: number) => status({ vectors: { pending: 3, embedding_lag_seconds: seconds } });
   expect(findings({ ...healthy, status: wait(LONG_LAG) })[0]?.state).toBe("ok");
   expect(findings({ ...healthy, status: wait(LONG_LAG + 1) })[0]?.state).toBe("warning");
-  expect(findings({ ...healthy, status: status({ embedder: "cannot be used now: no" }) })[0]?.state).toBe("problem");
+  expect(findings({ ...healthy, status: status({ embedder: "unavailable: no key" }) })[0]?.state).toBe("problem");
 });
 
 test("due work without a worker is a problem", () => {

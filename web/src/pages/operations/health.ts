@@ -27,7 +27,7 @@ export function findings({ trouble, status, model, needsKey, now }: HealthInput)
           "warning",
           "Model",
           "none is set",
-          "Set model (and base_url, api_key): a chat answers from memory alone.",
+          "Set model (and base_url, api_key). Without a model, chat answers only quote from memory.",
         )
       : finding("ok", "Model", model),
     needsKey
@@ -48,13 +48,13 @@ function ready(trouble: string | undefined): Finding {
   if (trouble === undefined) {
     return finding("problem", "Server", "it does not answer", "Check that retain serve is running; see its log.");
   }
-  if (trouble) return finding("problem", "Database", trouble, "The server’s log says why; retain doctor looks closer.");
+  if (trouble) return finding("problem", "Database", trouble, "See the server’s log, or run retain doctor.");
   return finding("ok", "Database", "it can be reached, and has the schema of this version");
 }
 
 function embedding({ embedder, vectors }: Status): Finding[] {
-  if (embedder.startsWith("cannot be used")) {
-    const todo = "Look at embedder, embedding_base_url and its key; search uses keywords only meanwhile.";
+  if (embedder.startsWith("unavailable: ")) {
+    const todo = "Check embedder, embedding_base_url and its key. Until then, search uses keywords only.";
     return [finding("problem", "Embedder", embedder, todo)];
   }
   const { pending = 0, embedding_lag_seconds: seconds = 0 } = vectors;
@@ -67,7 +67,7 @@ function embedding({ embedder, vectors }: Status): Finding[] {
           "warning",
           "Embedder",
           detail,
-          "Vectors are delayed: the server’s log says why. Until then: retain jobs --all-tenants",
+          "Vectors are delayed; see the server’s log. To compute them now: retain jobs --all-tenants",
         ),
       ]
     : [finding("ok", "Embedder", detail)];
@@ -81,6 +81,6 @@ function work({ work: due, worked_at, started_at }: Status, now: number): Findin
   const idle = last ? (now - Date.parse(last)) / 1000 : 0;
   const detail = `${jobs} to do`;
   if (idle <= LONG_IDLE) return [finding("ok", "Due work", detail)];
-  const todo = "No jobs have run for a while: the server’s log says why. Until then: retain jobs --all-tenants";
+  const todo = "No jobs have run for a while; see the server’s log. To run them now: retain jobs --all-tenants";
   return [finding("warning", "Due work", detail, todo)];
 }

@@ -24,10 +24,10 @@ export function visible(text: string): Part[] {
 export const SIGNS: Record<string, string> = {
   instruction: "It tells the agent how to behave from now on.",
   order: "It asks to send, run, install, delete or pay something.",
-  authority: "It claims that somebody in charge allowed or wants something.",
+  authority: "It claims that somebody in charge approved or wants something.",
   role: "It looks like the beginning of a system or user message.",
   placeholder: "It imitates a reference to a stored output.",
-  address: "It contains an address of another place.",
+  address: "It contains a web address or another link.",
   image: "It contains an image or a tag, which could leak data.",
   encoded: "It contains encoded text that people cannot read.",
   invisible: "It contains characters that cannot be seen.",

@@ -63,7 +63,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           <summary>Why this hit</summary>
           <Hints label="Why it was found" items={whyOf(hit)} />
         </details>
-        {hit.same > 0 && <span className="quiet">and {hit.same} more that say the same</span>}
+        {hit.same > 0 && <span className="quiet">and {hit.same} more with the same text</span>}
       </footer>
     </article>
   );
@@ -72,7 +72,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
 function whyOf(hit: Hit) {
   const legs = hit.legs.length
     ? hit.legs.map((name) => ({ text: `by ${leg(name)}`, hint: legHint(name, hit), strong: true }))
-    : [{ text: "next to a match", hint: "It stands right beside something that was found.", strong: true }];
+    : [{ text: "next to a match", hint: "It is right next to a message or passage that matches.", strong: true }];
   return [
     ...legs,
     ...strongest(hit.why).map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) })),
@@ -80,7 +80,7 @@ function whyOf(hit: Hit) {
 }
 
 function legHint(name: string, hit: Hit): string {
-  if (name !== "vectors") return "It has words of the question.";
+  if (name !== "vectors") return "It contains words of the question.";
   return `It is near in meaning${hit.near === null ? "." : `: a cosine of ${hit.near.toFixed(2)}.`}`;
 }
 

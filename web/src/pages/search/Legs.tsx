@@ -27,7 +27,7 @@ export function Legs({ results }: { results: SearchResults }) {
           </span>
         );
       })}
-      {neighbours > 0 && <span className="quiet">{count(neighbours)} from their context</span>}
+      {neighbours > 0 && <span className="quiet">{count(neighbours)} next to a match</span>}
     </p>
   );
 }

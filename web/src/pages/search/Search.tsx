@@ -1,4 +1,4 @@
-// Search everything that is remembered; the query is part of the address.
+// Search all memories; the query is part of the address.
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
 import type { SearchResults } from "../../api/index";
@@ -44,7 +44,7 @@ export default function Search() {
           ref={box}
           type="search"
           aria-label="Search everything"
-          placeholder="Search everything that is remembered"
+          placeholder="Search all memories"
           value={typed}
           onChange={(event) => setTyped(event.target.value)}
           autoFocus

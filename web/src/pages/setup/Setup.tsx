@@ -80,7 +80,7 @@ export default function Setup() {
             The server uses <b>{server.model}</b>.
           </>
         ) : (
-          "Without a model, answers are quotes from memory. With one, the model writes the answers."
+          "Without a model, answers only quote from memory. With a model, the model writes the answers."
         )}
       </p>
       <form

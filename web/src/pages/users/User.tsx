@@ -111,7 +111,7 @@ export function User({ name }: { name: string }) {
               </div>
               <p className="quiet">
                 The export is a file in JSON Lines that <code>retain import</code> reads. Erasing removes everything in
-                the list above for good, and the user’s API keys.
+                the list above permanently, and the user’s API keys.
               </p>
             </section>
           )}
@@ -230,7 +230,7 @@ function Erased({ receipt }: { receipt: Receipt }) {
         {removed.length
           ? `Removed rows: ${removed.map(([table, amount]) => `${table} ${count(amount)}`).join(", ")}.`
           : "There was nothing to remove."}
-        {!receipt.compacted && " Some deleted pages are still in files; “retain purge” clears them."}
+        {!receipt.compacted && " Some deleted data is still in the database files; “retain purge” clears it."}
       </p>
     </section>
   );

@@ -60,7 +60,7 @@ function List() {
 function NoUsers({ search }: { search: string }) {
   if (search) return <Empty title={`No user’s name contains “${search}”`} />;
   return (
-    <Empty title="Nobody has data yet">
+    <Empty title="There are no users with data yet">
       <p>A user appears here with the first message, note or fact that is stored for them.</p>
       <p>
         <Link href="/chat">Start a conversation</Link>
@@ -100,7 +100,7 @@ function Table({ users }: { users: StoredUser[] }) {
             <tr key={item.user}>
               <th scope="row">
                 <Link href={to(["users", item.user])}>{item.user}</Link>
-                {item.user === user && <span className="chip accent">shown now</span>}
+                {item.user === user && <span className="chip accent">current</span>}
                 {item.pending > 0 && <span className="chip warn">{count(item.pending)} waiting for review</span>}
               </th>
               {[item.conversations, item.memories, item.notes, item.refs, item.documents, item.state].map(

@@ -20,7 +20,7 @@ export function Answer({ id }: { id: string }) {
   const { user } = useApp();
   const loaded = useLoad((signal) => loadAnswer(id, user, signal), [id, user]);
   if (loaded.error && loaded.data?.turn.id !== id) return <Failure error={loaded.error} retry={loaded.reload} />;
-  if (loaded.data?.turn.id !== id) return <Loading label="Reading what it was given" />;
+  if (loaded.data?.turn.id !== id) return <Loading label="Loading the context" />;
   const { turn, agent, question, answer, call } = loaded.data;
   const report = turn.report as Report | null;
   const previewHref = to(["why"], { session: turn.session, turn: turn.id });
@@ -63,7 +63,7 @@ function Exchange({ agent, turn, question, answer }: Omit<AnsweredTurn, "call">)
         {question ? (
           <Markdown text={textOf(question.content)} inline={withRefs} />
         ) : (
-          <p className="quiet">The question is no longer there.</p>
+          <p className="quiet">The question was deleted.</p>
         )}
       </div>
       <div>
@@ -71,7 +71,7 @@ function Exchange({ agent, turn, question, answer }: Omit<AnsweredTurn, "call">)
         {answer ? (
           <Markdown text={textOf(answer.content)} inline={withRefs} />
         ) : (
-          <p className="quiet">The answer is no longer there.</p>
+          <p className="quiet">The answer was deleted.</p>
         )}
       </div>
       <p className="quiet">

@@ -21,8 +21,8 @@ export function Explained({ report, texts, stale, added, fell = [] }: Props) {
   const groups = useMemo(() => grouped(itemsOf(report.items)), [report]);
   const omitted = useMemo(() => grouped(itemsOf(report.left_out)), [report]);
   const changed = [
-    fell.length ? `${count(fell.length)} fell out` : "",
-    added?.size ? `${count(added.size)} came in` : "",
+    fell.length ? `${count(fell.length)} removed` : "",
+    added?.size ? `${count(added.size)} added` : "",
   ].filter(Boolean);
   return (
     <>

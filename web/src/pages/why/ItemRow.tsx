@@ -38,7 +38,7 @@ export function ItemRow({ item, maxTokens, texts, isNew }: Props) {
         <span className={source.kind === "ref" || source.kind === "state" ? `${css.whyName} ${css.mono}` : css.whyName}>
           {called(source, texts.titles)}
         </span>
-        {isNew && <span className="chip accent">came in</span>}
+        {isNew && <span className="chip accent">new</span>}
         <span className={css.whyBegins}>{open ? "" : preview.slice(0, 200)}</span>
       </span>
       <span className={css.whyReason}>
@@ -81,7 +81,11 @@ export function ItemRow({ item, maxTokens, texts, isNew }: Props) {
 /** The retrievers that found a recalled item, and the signals of its score. */
 function RecallSignals({ reason }: { reason: Reason }) {
   const legs = reason.legs.map((name) => ({ text: `by ${leg(name)}`, hint: `Found by ${leg(name)}.`, strong: true }));
-  const neighbour = { text: "next to a match", hint: "It stands right beside something that was found.", strong: true };
+  const neighbour = {
+    text: "next to a match",
+    hint: "It is right next to a message or passage that matches.",
+    strong: true,
+  };
   const signals = reason.signals.map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) }));
   return <Hints label="Why it was found" items={[...(reason.isNeighbour ? [neighbour] : legs), ...signals]} />;
 }
@@ -99,11 +103,13 @@ function LookedUpText({ source, scope }: { source: Source; scope: PromptScope })
   const lookup = useLoad((signal) => lookUp(source, { ...scope, user }, signal), [JSON.stringify(source), user]);
   if (lookup.error) return <Failure error={lookup.error} retry={lookup.reload} />;
   if (lookup.data === undefined) return <Loading />;
-  if (lookup.data === null) return <p className="quiet">It is no longer there.</p>;
+  if (lookup.data === null) return <p className="quiet">It was deleted.</p>;
   return (
     <>
       {lookup.data.changed && <p className="chip warn">{lookup.data.changed}</p>}
-      {source.kind === "notes" && <p className="quiet">All of that version; part {source.part} of it was given.</p>}
+      {source.kind === "notes" && (
+        <p className="quiet">The whole version; the context contained part {source.part} of it.</p>
+      )}
       <ItemText text={lookup.data.text} />
     </>
   );

@@ -166,7 +166,7 @@ function Live({ session, titles, first }: Props) {
           <Prompt messages={answer.messages} />
         </div>
       ) : (
-        !context.error && <Loading label="Putting it together" />
+        !context.error && <Loading label="Assembling the context" />
       )}
     </>
   );

@@ -85,8 +85,8 @@ export function RemoveDialog({ document, onRemoved, close }: RemoveProps) {
   return (
     <Confirm title="Remove this document?" yes="Remove" busy={busy} onConfirm={confirmRemoval} close={close}>
       <p>
-        <b>{document.title}</b> and its {plural(document.chunks, "passage")} are gone for good
-        {document.user === null ? ", for everybody" : ""}.
+        <b>{document.title}</b> and its {plural(document.chunks, "passage")} are deleted permanently
+        {document.user === null ? ", for all users" : ""}.
       </p>
       {error ? <Failure error={error} /> : null}
     </Confirm>

@@ -1,4 +1,4 @@
-// A document, passage by passage. Only passages near the visible ones are fetched, however long it is.
+// A document, passage by passage. Even for a long document, only passages near the visible ones are fetched.
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { get } from "../../../api/client";

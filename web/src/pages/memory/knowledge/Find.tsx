@@ -1,4 +1,4 @@
-// Search results in documents: passages, best first, each linked to its place.
+// Search results in documents: passages, best first, each with a link to its position.
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";
 import { useApp } from "../../../app/context";
@@ -19,7 +19,7 @@ export function Find({ query }: { query: string }) {
   if (!results.data.hits.length) {
     return (
       <Empty title="Nothing found">
-        <p>Try other words, or fewer of them.</p>
+        <p>Try other words, or fewer words.</p>
       </Empty>
     );
   }

@@ -168,8 +168,7 @@ function Bar({ counts, addFiles, everybody, setEverybody }: Props) {
         <p className="quiet">
           {plural(counts.documents ?? 0, "document")}, {plural(counts.chunks ?? 0, "passage")},{" "}
           {bytes(counts.bytes ?? 0)}.
-          {may("write") &&
-            " Files can be dropped anywhere on this page; one with the same path takes the place of the other."}
+          {may("write") && " Drop files anywhere on this page. A file replaces the document with the same path."}
         </p>
       )}
     </>
@@ -182,9 +181,9 @@ function List({ pages, onRemoved }: { pages: ReturnType<typeof usePages<Document
   const none = (
     <Empty title="No documents yet">
       <p>
-        Handbooks, minutes, web pages: agents look things up in what is here.{" "}
+        Agents search the documents that you add here, such as handbooks, minutes or web pages.{" "}
         {may("write") &&
-          "Drop files anywhere on this page, or add them with the button. Text, Markdown, HTML and PDF can be read."}
+          "Drop files anywhere on this page, or use the button. Text, Markdown, HTML and PDF files are supported."}
       </p>
     </Empty>
   );

@@ -125,7 +125,7 @@ export function Editor({ owner, live, note, close }: Props) {
           onConfirm={requestClose}
           close={() => setAsking(undefined)}
         >
-          <p>The notes stay as they are saved, at version {note.version}.</p>
+          <p>The saved notes, version {note.version}, stay unchanged.</p>
         </Confirm>
       )}
     </form>

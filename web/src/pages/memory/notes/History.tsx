@@ -122,7 +122,7 @@ function Difference({ owner, version, against }: { owner: NotesOwner; version: n
   if (diff.error) return <Failure error={diff.error} retry={diff.reload} />;
   if (diff.data === undefined || diff.loading) return <Loading />;
   const lines = unified(diff.data);
-  if (!lines.length) return <p className="quiet">The two are the same.</p>;
+  if (!lines.length) return <p className="quiet">The two versions are the same.</p>;
   return (
     <div className={`${css.diff} card`}>
       {lines.map((line, index) =>
@@ -156,7 +156,7 @@ function RestoreDialog({ owner, live, note, version, close }: Props & { version:
   };
   return (
     <Confirm title={`Restore version ${version}?`} yes="Restore" busy={busy} onConfirm={confirmRestore} close={close}>
-      <p>The notes become what they were then. What they are now, version {note.version}, stays in the history.</p>
+      <p>The notes get the text of that version. The current version, {note.version}, stays in the history.</p>
       {error ? <Failure error={error} /> : null}
     </Confirm>
   );

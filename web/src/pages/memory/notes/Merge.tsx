@@ -18,8 +18,8 @@ export function Merge({ base, mine, theirs, done, close }: Props) {
   return (
     <Dialog title="Merge both changes" close={close} wide>
       <p>
-        {conflictCount === 1 ? "One place was" : `${conflictCount} places were`} changed by both. Everything else is
-        already merged.
+        {conflictCount === 1 ? "One passage was" : `${conflictCount} passages were`} changed by both of you. Everything
+        else is already merged.
       </p>
       <div className={css.chunks}>
         {chunks.map((chunk, index) =>
@@ -33,7 +33,7 @@ export function Merge({ base, mine, theirs, done, close }: Props) {
       <footer className="actions">
         <p className={`quiet ${css.grow}`} role="status">
           {open > 0 &&
-            `${open} still to choose: left as ${open === 1 ? "it is, it stands" : "they are, they stand"} in the text twice, marked.`}
+            `${open} not decided yet: without a decision, the text contains both versions, marked as a conflict.`}
         </p>
         <button type="button" onClick={close}>
           Not now
@@ -53,11 +53,11 @@ export function Merge({ base, mine, theirs, done, close }: Props) {
 type ConflictProps = { chunk: Chunk; number: number; choice: Choice | undefined; choose: (choice: Choice) => void };
 const SIDES = [
   ["mine", "Yours"],
-  ["base", "What it was"],
+  ["base", "Original"],
   ["theirs", "Theirs"],
 ] as const;
 const CHOICES = [
-  ["mine", "Take yours"],
+  ["mine", "Use yours"],
   ["theirs", "Use theirs"],
   ["all", "Keep both"],
 ] as const;
@@ -66,7 +66,7 @@ function Conflict({ chunk, number, choice, choose }: ConflictProps) {
   const name = useId();
   return (
     <fieldset className={css.conflict}>
-      <legend>Place {number}</legend>
+      <legend>Conflict {number}</legend>
       <div className={css.sides}>
         {SIDES.map(([side, label]) => (
           <section key={side} aria-label={label}>
@@ -101,7 +101,7 @@ function ResolvedChunk({ chunk }: { chunk: Chunk }) {
   return (
     <div className={css.diff}>
       <p className="quiet">
-        {chunk.kind === "both" ? "Changed by both" : side === "mine" ? "You did this" : "They did this"}
+        {chunk.kind === "both" ? "Changed by both" : side === "mine" ? "Your change" : "Their change"}
       </p>
       {chunk.base.map((line, index) => (
         <code key={`-${index}`} className={css.removed}>

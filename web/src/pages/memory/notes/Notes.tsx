@@ -127,7 +127,7 @@ function ClearDialog({ owner, live, note, close }: { owner: NotesOwner; live: Li
   };
   return (
     <Confirm title="Clear the notes?" yes="Clear them" busy={busy} onConfirm={confirmClear} close={close}>
-      <p>All of the text is removed from {owner.agent}’s prompt. The versions stay, and any of them can be restored.</p>
+      <p>The text is removed from {owner.agent}’s prompt. Earlier versions stay and can be restored.</p>
       {error ? <Failure error={error} /> : null}
     </Confirm>
   );
@@ -139,7 +139,7 @@ function Unsaved({ owner, edit }: { owner: NotesOwner; edit: () => void }) {
   if (!draft) return null;
   return (
     <div className={css.notice} role="status">
-      <p>What you typed here is not saved yet. It began from version {draft.base.version}.</p>
+      <p>You have an unsaved draft. It is based on version {draft.base.version}.</p>
       <div className="actions">
         <button
           type="button"

@@ -29,7 +29,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
     try {
       const url = address("/api/refs", {}, { user, description, type });
       const options = { key: key.current, signal: stop.current.signal, progress: setPart };
-      notify(`Kept as ${await upload<string>(url, content, options)}.`);
+      notify(`Stored as ${await upload<string>(url, content, options)}.`);
       added();
       close();
     } catch (failure) {
@@ -92,7 +92,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
             Cancel
           </button>
           <button type="submit" className="primary" disabled={!content || part !== undefined}>
-            Keep it
+            Store
           </button>
         </footer>
       </form>

@@ -1,4 +1,4 @@
-// Edit the description of a reference, and whether prompts list it.
+// Edit the description of a reference, and whether it is listed in prompts.
 import { type FormEvent, useState } from "react";
 import { patch } from "../../../api/client";
 import type { Ref } from "../../../api/index";
@@ -33,7 +33,7 @@ export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => vo
   return (
     <Dialog title="Edit the reference" close={close} dirty={dirty}>
       <form onSubmit={submit}>
-        <Field label="Summary" hint="The line that stands for it in a prompt.">
+        <Field label="Summary" hint="The description of the reference in prompts.">
           <textarea
             rows={3}
             value={summary}
@@ -47,8 +47,8 @@ export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => vo
           <input value={type} onChange={(event) => setType(event.target.value)} required />
         </Field>
         <label className="check">
-          <input type="checkbox" checked={active} onChange={(event) => setActive(event.target.checked)} /> Active:
-          prompts list it
+          <input type="checkbox" checked={active} onChange={(event) => setActive(event.target.checked)} /> Active: list
+          it in prompts
         </label>
         {error ? <Failure error={error} /> : null}
         <footer className="actions">

@@ -120,7 +120,7 @@ function SelectionBar({ items, count, pick, remove }: SelectionProps) {
           checked={count === items.length}
           onChange={(event) => pick(new Set(event.target.checked ? items.map((ref) => ref.key) : []))}
         />{" "}
-        Select all that are shown
+        Select all shown
       </label>
       {count > 0 && (
         <button type="button" className="danger" onClick={remove}>
@@ -142,8 +142,8 @@ function NoResults({ filtered }: { filtered: boolean }) {
   return (
     <Empty title="No references yet">
       <p>
-        When a tool or a command answers with more than fits into a prompt, the whole of it is kept here, and the
-        conversation has one line that stands for it.
+        If the output of a tool or a command is too large for a prompt, the whole output is stored here, and the
+        conversation contains a one-line placeholder for it.
       </p>
     </Empty>
   );

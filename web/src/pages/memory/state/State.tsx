@@ -153,7 +153,7 @@ function NoResults({ prefix, area }: { prefix: string; area: string }) {
   return (
     <Empty title="No state here">
       <p>
-        Agents and programs keep small values here under keys: settings, counters, the progress of a task
+        Agents and programs store small values here under keys: settings, counters, the progress of a task
         {area.startsWith("session:") ? " in this conversation" : ""}. {may("write") && "Add one to try it."}
       </p>
     </Empty>

@@ -17,7 +17,7 @@ export function StateRow({ item, skew, over, edit, remove }: Props) {
         <Value value={item.value} />
         <p className="quiet">
           Version {item.version} · set <Time at={item.updated_at} />
-          {!editable && " · has a number that a browser rounds: edit it elsewhere"}
+          {!editable && " · contains a number that a browser would round: edit it with the API"}
         </p>
       </div>
       <div className={css.deeds}>

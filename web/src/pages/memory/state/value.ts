@@ -18,11 +18,14 @@ export function parse(text: string): Parsed {
   try {
     const value = JSON.parse(text);
     if (exact(value)) return { value, parseError: null };
-    return { value: undefined, parseError: "It has a number that a browser cannot send exactly. Put it in quotes." };
+    return {
+      value: undefined,
+      parseError: "It contains a number that a browser cannot send exactly. Put it in quotes.",
+    };
   } catch {
     return {
       value: undefined,
-      parseError: "This is not JSON yet. Text needs double quotes, and nothing may follow the last comma.",
+      parseError: "This is not valid JSON yet. Text needs double quotes, and the last value has no comma after it.",
     };
   }
 }
