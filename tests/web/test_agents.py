@@ -153,9 +153,7 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     page.get_by_role("button", name="Accept after all").click()
     expect(proposal).to_contain_text("Accepted")
     proposal.get_by_role("link", name="the core entry").click()
-    expect(page.get_by_role("region", name="Linked entry")).to_contain_text(
-        "Lisbon"
-    )
+    expect(page.get_by_role("region", name="Linked entry")).to_contain_text("Lisbon")
 
 
 @one_engine

@@ -291,9 +291,7 @@ def test_a_stopped_message_returns_to_the_input(web: Web, memory: Memory) -> Non
     say(page, "yes")
     expect(page.get_by_text("Trying again").first).to_be_visible()
     page.get_by_role("button", name="Stop following the answer").click()
-    expect(
-        page.get_by_text("Checking whether the server received your message…")
-    ).to_be_visible()
+    expect(page.get_by_text("Checking whether the server received your message…")).to_be_visible()
     web.start()
     page.evaluate("dispatchEvent(new Event('focus'))")
     expect(page.get_by_role("alert")).to_contain_text("Not sent.")

@@ -297,9 +297,7 @@ def test_an_entry_has_a_link(web: Web, memory: Memory) -> None:
     remember(me, 150)
     old = me.entries.list(search="Entry 149")[0]
     page = web.open(f"{MEMORY}?entry={old.id}")
-    expect(page.get_by_role("region", name="Linked entry")).to_contain_text(
-        "Entry 149"
-    )
+    expect(page.get_by_role("region", name="Linked entry")).to_contain_text("Entry 149")
     web.expects("404")
     me.entries.remove(old.id)
     page.reload()

@@ -89,9 +89,7 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     page.get_by_label("Type").select_option("tool output")
     expect(page.get_by_role("heading", name="No such reference")).to_be_visible()
     page.get_by_label("Type").select_option("All types")
-    expect(
-        page.get_by_label("Select all shown")
-    ).not_to_be_checked()  # nobody saw them in between
+    expect(page.get_by_label("Select all shown")).not_to_be_checked()  # nobody saw them in between
     page.get_by_label("Select all shown").check()
     page.get_by_role("button", name="Remove 2").click()
     expect(page.get_by_role("dialog").get_by_role("listitem")).to_have_text(

@@ -41,7 +41,7 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="Add").click()
     page.get_by_label("Key", exact=True).fill("task/1")
     page.get_by_label("Value, as JSON").fill("{dark}")
-    expect(page.get_by_role("alert")).to_contain_text("not JSON yet")
+    expect(page.get_by_role("alert")).to_contain_text("not valid JSON yet")
     page.get_by_label("Value, as JSON").fill('{"step": 2}')
     page.get_by_label("Expires").select_option("In an hour")
     _save(page)
