@@ -232,7 +232,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
 
     def write() -> None:
         created = new_event(next(numbers))
-        message = adk_format.packed(
+        message = adk_format.to_message(
             created.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
         me.transaction(lambda inner: _append_with_state(inner, library, message, created.id))
@@ -313,7 +313,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     written = [message.to_dict() for message in history_messages]
 
     def save() -> None:
-        new = [message_format.packed(message.to_dict()) for message in turn()]
+        new = [message_format.to_message(message.to_dict()) for message in turn()]
         me.transaction(
             lambda inner: (
                 inner.messages.window(library, last=3),
