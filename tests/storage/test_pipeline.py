@@ -65,6 +65,9 @@ def test_a_verb_takes_few_round_trips(me: Scope, round_trips: Callable[..., int]
     assert round_trips(lambda: me.messages.append("s", "user", "Hello.")) == 2
     keys = iter("abc")
     assert round_trips(lambda: me.messages.append("s", "user", "Hello.", key=next(keys))) == 2
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    usage = {"model": "m", "tokens_in": 5}
+    assert round_trips(lambda: me.save_turn("s", messages, usage=usage)) == 2
     assert round_trips(lambda: me.messages.window("s", last=20)) == 2
     assert round_trips(lambda: me.state.set("theme", "dark")) == 2
     assert round_trips(lambda: me.items.put(("a",), "b", {"n": 1})) == 2

@@ -55,7 +55,10 @@ def save_turn(
         added = stored_messages.add_rows(tx, session, rows, None, once)
         for reference in prepared:
             refs.add_row(tx, reference)
-        interaction = None if call is None else Interactions(services, owner).add_row(tx, call).id
+        interaction = None
+        if call is not None:
+            Interactions(services, owner).insert_row(tx, call)
+            interaction = call["id"]
         first = added[0].seq
         last = added[-1].seq
         return turns.add_row(tx, session, first, last, interaction, stored_report)

@@ -13,7 +13,7 @@ from retain.base.errors import Invalid
 from retain.base.masking import derived
 from retain.base.settings import Settings
 from retain.kinds.kind import Kind, Owner, Page, Table, decode_cursor, make_page, own_session
-from retain.storage.database import Row, Transaction
+from retain.storage.database import Row, Sent, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 
 By = Literal["hour", "day", "model", "route", "agent"]
@@ -175,9 +175,14 @@ class Interactions(Kind):
 
     def add_row(self, tx: Transaction, values: Mapping[str, Any]) -> Interaction:
         """Insert the row of one model call, with values from `checked`, into a transaction."""
+        sent = self.insert_row(tx, values)
         if values["session"] is not None:
             own_session(tx, self._owner, values["session"])
-        row = tx.one(
+        return _interaction(sent.rows()[0])
+
+    def insert_row(self, tx: Transaction, values: Mapping[str, Any]) -> Sent:
+        """Insert the row of one model call for a session that the caller has checked."""
+        return tx.send(
             """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
                                          tokens_in, tokens_out, cost, error, created_at)
                values (:tenant, :id, :user, :agent, :session, :route, :model, :parameters, :latency_ms,
@@ -186,8 +191,6 @@ class Interactions(Kind):
                          session_id, created_at""",
             **values,
         )
-        assert row is not None
-        return _interaction(row)
 
     def of_turn(self, tx: Transaction, id: str | None) -> Interaction | None:
         """Return the model call of a turn; None if the turn has none or it was removed."""

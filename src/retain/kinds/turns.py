@@ -127,19 +127,18 @@ class Turns(Kind):
         report: str | None,
     ) -> Turn:
         """Insert a turn, in the transaction that adds its messages."""
-        row = tx.one(
+        id = ids.uuid7()
+        tx.send(
             """insert into turns (tenant, id, session_id, first_seq, last_seq, interaction_id, report, created_at)
-               values (:tenant, :id, :session, :first, :last, :interaction, :report, :now)
-               returning id, session_id, first_seq, last_seq, interaction_id, report, created_at""",
-            id=ids.uuid7(),
+               values (:tenant, :id, :session, :first, :last, :interaction, :report, :now)""",
+            id=id,
             session=session,
             first=first,
             last=last,
             interaction=interaction,
             report=report,
         )
-        assert row is not None
-        return _turn(row)
+        return _turn((id, session, first, last, interaction, report, tx.now))
 
     def of_messages(self, tx: Transaction, session: str, last: int) -> Turn:
         """Return the turn that ended with a message."""
