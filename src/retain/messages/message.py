@@ -72,11 +72,22 @@ class Message:
         return cache["content"]  # type: ignore[no-any-return]
 
     @property
-    def text(self) -> str:
-        """The text of the content, or of its parts; '' if it has neither."""
+    def plain_text(self) -> str | None:
+        """The text of a message that is only text without escapes; None for any other.
+
+        Most messages are, and their JSON need not be parsed.
+        """
         raw = self.raw
         if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
-            return raw[len(_TEXT) : -2]  # most messages are only text, without escapes
+            return raw[len(_TEXT) : -2]
+        return None
+
+    @property
+    def text(self) -> str:
+        """The text of the content, or of its parts; '' if it has neither."""
+        plain = self.plain_text
+        if plain is not None:
+            return plain
         text = self.content.get("text")
         if isinstance(text, str) and text:
             return text

@@ -83,6 +83,9 @@ def from_message(message: Message) -> dict[str, Any]:
 
     The stored role always wins.
     """
+    plain = message.plain_text
+    if plain is not None and message.role != "tool":
+        return {"type": _TYPES[message.role], "data": {"content": plain}}
     content = message.content
     original = content.get("langchain")
     if not isinstance(original, dict):

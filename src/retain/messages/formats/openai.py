@@ -24,7 +24,6 @@ _ROLES = {
     "tool": "tool",
 }
 _ANSWERS = ("_output", "_response", "_result")
-_TEXT = '{"text":"'
 _COMPLETE_ITEM = "item"
 """Value of `openai` if the only part is the item."""
 _TEXT_TYPES = {
@@ -72,17 +71,11 @@ def from_message(message: Message) -> list[dict[str, Any]]:
 
     The stored role always wins.
     """
-    raw = message.raw
     role = message.role
-    if (
-        raw.startswith(_TEXT)
-        and "\\" not in raw
-        and raw.find('"', len(_TEXT)) == len(raw) - 2
-        and role != "tool"
-    ):
-        # Most messages are only text, without escapes: no need to parse the JSON.
-        return [{"role": role, "content": raw[len(_TEXT) : -2]}]
-    content = json.loads(raw)
+    plain = message.plain_text
+    if plain is not None and role != "tool":
+        return [{"role": role, "content": plain}]
+    content = json.loads(message.raw)
     extras = content.get("openai")
     size = len(content)
     body = content.get("text") if "text" in content else content.get("parts")
