@@ -10,7 +10,7 @@ import hashlib
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
@@ -18,35 +18,48 @@ from typing import NamedTuple, TypeGuard
 from retain.search import words
 from retain.search.question import contains_question, only_asks
 
-FORMAT = 1
-"""Version of stored digests. If their content changes, increase it and add a migration that sets
-`digest` to null and marks the tenants as behind (see 0023). Until the index is complete, a search
-computes the missing digests itself."""
+FORMAT = 2
+"""Version of stored digests. If their content changes, increase it and mark the tenants as behind
+(see 0023). Until the index is complete, a search computes the missing digests itself."""
 _FORMAT_BYTE = bytes([FORMAT])
 MAX_COUNT = 255
+MAX_SHORT = (1 << 16) - 1
 MAX_CACHED_HASHES = 1 << 16
 MAX_RECENT_DIGESTS = 512
-_HEADER = struct.Struct("<BBIII")  # format, has_question, length, question_words, fingerprint
+_HEADER = struct.Struct("<BBHHHI")
+_HEADER_TYPE = [
+    ("format", "u1"),
+    ("has_question", "u1"),
+    ("length", "<u2"),
+    ("question_words", "<u2"),
+    ("repeated", "<u2"),
+    ("fingerprint", "<u4"),
+]
 _FINGERPRINT = slice(_HEADER.size - 4, _HEADER.size)
-_BYTES_PER_WORD = 5  # a count and a hash
+_BYTES_PER_WORD = 3
 
 
 class Digest(NamedTuple):
     """Everything that ranking needs of a row's text."""
 
-    words: bytes  # the hash of each distinct index word, 32 bits each, little-endian
-    counts: bytes  # the occurrences of each of these words, a byte each
+    words: Sequence[str]  # the distinct index words; those that occur more than once are first
+    counts: bytes  # how often those occur, a byte each; all other words occur once
     length: int  # words, without stop words
     has_question: bool  # True if the text contains a question
     question_words: int  # number of words, without stop words, of a text that only asks; else 0
     fingerprint: int  # checksum of the words in their order; 0 if there are none
 
     def pack(self) -> bytes:
-        """Return the digest as it is stored: about 130 bytes for a message of 25 words."""
+        """Return the digest as it is stored: about 80 bytes for a message of 25 words."""
         header = _HEADER.pack(
-            FORMAT, self.has_question, self.length, self.question_words, self.fingerprint
+            FORMAT,
+            self.has_question,
+            min(self.length, MAX_SHORT),
+            min(self.question_words, MAX_SHORT),
+            len(self.counts),
+            self.fingerprint,
         )
-        return header + self.counts + self.words
+        return header + self.counts + b"".join(map(_packed_hashes.__getitem__, self.words))
 
 
 class Candidate(NamedTuple):
@@ -84,26 +97,23 @@ def digest_of_words(text: str, terms: Sequence[str], metadata: Sequence[str]) ->
     """
     every_word = [*terms, *metadata]
     counts: dict[str, int] = dict.fromkeys(every_word, 1)
-    if len(counts) < len(every_word):
+    repeated: list[str] = []
+    distinct = list(counts)
+    if len(distinct) < len(every_word):
         counts = Counter(every_word)
+        repeated = [word for word, count in counts.items() if count > 1][:MAX_SHORT]
+        distinct = repeated + [word for word, count in counts.items() if count == 1]
     stop = words.stop_words(terms)
     text_length = len(terms) - list(map(stop.__contains__, terms)).count(True)
     metadata_length = len(metadata) - list(map(stop.__contains__, metadata)).count(True)
     return Digest(
-        struct.pack(f"<{len(counts)}i", *map(_hashes.__getitem__, counts)),
-        _pack_counts(counts.values()),
+        distinct,
+        bytes([min(counts[word], MAX_COUNT) for word in repeated]),
         1 + text_length + metadata_length,
         contains_question(text),
         text_length if only_asks(text) else 0,
         zlib.crc32(" ".join(terms).encode()) if terms else 0,
     )
-
-
-def _pack_counts(counts: Collection[int]) -> bytes:
-    try:
-        return bytes(counts)
-    except ValueError:  # over 255
-        return bytes([min(count, MAX_COUNT) for count in counts])
 
 
 @lru_cache(MAX_RECENT_DIGESTS)
@@ -124,28 +134,28 @@ class DigestColumns:
         import numpy as np
 
         size = _HEADER.size
-        header_type = [
-            ("format", "u1"),
-            ("has_question", "u1"),
-            ("length", "<u4"),
-            ("question_words", "<u4"),
-            ("fingerprint", "<u4"),
-        ]
-        headers = np.frombuffer(b"".join([each[:size] for each in packed]), header_type)
+        headers = np.frombuffer(b"".join([each[:size] for each in packed]), _HEADER_TYPE)
         self.length = headers["length"].astype(float)
         self.has_question = headers["has_question"].astype(float)
         self.question_words = headers["question_words"].astype(float)
+        repeated = headers["repeated"].astype(int)
+        starts = (size + repeated).tolist()  # of the hashes
+        hashes = [each[start:] for each, start in zip(packed, starts, strict=True)]
         # How many distinct words each has; the counts and the hashes of all, one after the other.
-        self.distinct = [(len(each) - size) // _BYTES_PER_WORD for each in packed]
-        counts = [
-            each[size : size + distinct]
-            for each, distinct in zip(packed, self.distinct, strict=True)
-        ]
-        hashes = [
-            each[size + distinct :] for each, distinct in zip(packed, self.distinct, strict=True)
-        ]
-        self.counts = np.frombuffer(b"".join(counts), np.uint8)
-        self.hashes = np.frombuffer(b"".join(hashes), "<i4")
+        self.distinct = [len(each) // _BYTES_PER_WORD for each in hashes]
+        self.hashes = np.zeros((sum(self.distinct), 4), np.uint8)
+        self.hashes[:, :_BYTES_PER_WORD] = np.frombuffer(b"".join(hashes), np.uint8).reshape(
+            -1, _BYTES_PER_WORD
+        )
+        self.hashes = self.hashes.view("<i4")[:, 0]
+        self.counts = np.ones(len(self.hashes), np.uint8)
+        # The words of each that occur more than once are its first ones.
+        place_in_digest = np.arange(len(self.hashes)) - np.repeat(
+            np.cumsum(self.distinct) - self.distinct, self.distinct
+        )
+        is_repeated = place_in_digest < np.repeat(repeated, self.distinct)
+        counts = [each[size:start] for each, start in zip(packed, starts, strict=True)]
+        self.counts[is_repeated] = np.frombuffer(b"".join(counts), np.uint8)
 
 
 def fingerprints(packed: Sequence[bytes]) -> Sequence[int]:
@@ -154,20 +164,17 @@ def fingerprints(packed: Sequence[bytes]) -> Sequence[int]:
     return struct.unpack(f"<{len(packed)}I", joined)
 
 
-def hashes_of(packed: bytes) -> tuple[int, ...]:
-    """Return the hashes of the words of a stored digest."""
-    count = (len(packed) - _HEADER.size) // _BYTES_PER_WORD
-    return struct.unpack_from(f"<{count}i", packed, _HEADER.size + count)
+def _hash_bytes(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
 
 
 class _Hashes(dict[str, int]):
     """A cache of words and their hashes. Not `lru_cache`, whose calls take twice as long."""
 
     def __missing__(self, word: str) -> int:
-        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
         if len(self) >= MAX_CACHED_HASHES:
             self.clear()
-        value = self[word] = int.from_bytes(digest, signed=True)
+        value = self[word] = int.from_bytes(_hash_bytes(word), signed=True)
         return value
 
 
@@ -177,3 +184,21 @@ _hashes = _Hashes()
 def word_hash(word: str) -> int:
     """Return the hash of an index word: 32 bits, the same in every process."""
     return _hashes[word]
+
+
+class _PackedHashes(dict[str, bytes]):
+    """A cache of words and the lower three bytes of their hashes."""
+
+    def __missing__(self, word: str) -> bytes:
+        if len(self) >= MAX_CACHED_HASHES:
+            self.clear()
+        value = self[word] = _hash_bytes(word)[: -_BYTES_PER_WORD - 1 : -1]
+        return value
+
+
+_packed_hashes = _PackedHashes()
+
+
+def packed_word_hash(word: str) -> int:
+    """Return the hash of an index word as digests contain it: 24 bits."""
+    return int.from_bytes(_packed_hashes[word], "little")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base import clock
-from retain.search.candidates import Candidate, Corpus, DigestColumns, word_hash
+from retain.search.candidates import Candidate, Corpus, DigestColumns, packed_word_hash
 from retain.search.question import Question
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _WordCounts:
 
         occurrences = np.zeros((self._count, len(words)))
         for column, word in enumerate(words):
-            places = np.flatnonzero(self._words == word_hash(word))
+            places = np.flatnonzero(self._words == packed_word_hash(word))
             occurrences[self._candidate[places], column] = self._occurrences[places]
         return occurrences
 

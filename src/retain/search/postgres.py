@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from retain.search.candidates import digest, hashes_of, word_hash
+from retain.search.candidates import FORMAT, Digest, digest, word_hash
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
@@ -93,9 +93,10 @@ class PostgresEngine(IndexReader):
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, their words and their digests."""
+        digests = [digest(row["author"], row["title"], row["text"], row["at"]) for row in rows]
+        words = [_word_hashes(row, analysed) for row, analysed in zip(rows, digests, strict=True)]
         rows = [
-            {**row, "digest": digest(row["author"], row["title"], row["text"], row["at"]).pack()}
-            for row in rows
+            {**row, "digest": analysed.pack()} for row, analysed in zip(rows, digests, strict=True)
         ]
         if len(rows) == 1:
             tx.send(
@@ -111,15 +112,17 @@ class PostgresEngine(IndexReader):
                    select :tenant, word, owner, number from added, unnest(words) word""",
                 **rows[0],
                 owner=_owner(rows[0]["user_id"]),
-                words=_array(_word_hashes(rows[0])),
+                words=_array(words[0]),
             )
             return
         for start in range(0, len(rows), ROWS_PER_STATEMENT):
-            self._add_many(tx, rows[start : start + ROWS_PER_STATEMENT])
+            end = start + ROWS_PER_STATEMENT
+            self._add_many(tx, rows[start:end], words[start:end])
 
-    def _add_many(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _add_many(
+        self, tx: Transaction, rows: Sequence[Mapping[str, Any]], words: Sequence[Sequence[int]]
+    ) -> None:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        words = [_word_hashes(row) for row in rows]
         ends = list(accumulate(len(hashes) for hashes in words))
         # The words of all rows are one list, from which each row takes its part.
         tx.send(
@@ -156,7 +159,9 @@ class PostgresEngine(IndexReader):
         """Return the numbers of the next rows after a number that have no digest."""
         rows = tx.all(
             """select number from search_items where tenant = :tenant
-               and number > :after and digest is null order by number limit :limit""",
+               and number > :after and (digest is null or get_byte(digest, 0) <> :format)
+               order by number limit :limit""",
+            format=FORMAT,
             after=after,
             limit=limit,
         )
@@ -532,10 +537,10 @@ def _spans(rows: Sequence[Item | CandidateRow], reach: int) -> dict[str, Any]:
     }
 
 
-def _word_hashes(row: Mapping[str, Any]) -> list[int]:
+def _word_hashes(row: Mapping[str, Any], analysed: Digest) -> list[int]:
     """Return the hashes of everything that a row is indexed under: its words and its marks."""
     names = marks(row["kind"], row["session_id"], row["place"])
-    return list({*hashes_of(row["digest"]), *map(word_hash, names)})
+    return list({*map(word_hash, analysed.words), *map(word_hash, names)})
 
 
 def _array(numbers: Iterable[int]) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base.lazy_pattern import LazyPattern
-from retain.search.candidates import digest_of_words
+from retain.search.candidates import FORMAT, digest_of_words
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     EVERY_ROW,
@@ -147,11 +147,13 @@ class SqliteEngine(IndexReader):
         return [number for (number,) in tx.all(f"select number {ROWS_WITHOUT_WORDS} limit 20000")]
 
     def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
-        """Return the numbers of the next rows after a number that have no digest."""
+        """Return the numbers of the next rows after a number that have no digest of this version."""
         # The plus sign excludes the index by tenant, which has the rows in another order.
         rows = tx.all(
             """select number from search_items where +tenant = :tenant
-               and number > :after and digest is null order by number limit :limit""",
+               and number > :after and (digest is null or substr(digest, 1, 1) <> :format)
+               order by number limit :limit""",
+            format=bytes([FORMAT]),
             after=after,
             limit=limit,
         )
