@@ -143,7 +143,7 @@ class AsyncAgents:
         active: bool | None = None,
         if_version: int | None = None,
     ) -> Agent:
-        """Change the given fields of an agent; with `if_version`, only that version of it."""
+        """Change the given fields of an agent; with `if_version`, only if it has that version."""
     async def remove(self, name: str) -> None:
         """Remove the configuration of an agent; its conversations stay."""
 
@@ -284,7 +284,7 @@ class AsyncEntries:
     async def accept(self, id: str, *, if_version: int | None = None) -> Entry:
         """Accept an entry that waits for a review or was refused. Repeating changes nothing."""
     async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Refuse an entry, even an accepted one; it stays listed and can be accepted later."""
+        """Refuse an entry, even if it was accepted; it stays listed and can be accepted later."""
     async def queue(
         self,
         *,
@@ -298,11 +298,11 @@ class AsyncEntries:
     async def remove_many(self, ids: Sequence[str]) -> int:
         """Remove several entries and return their number; skip ids that the scope does not have."""
     async def counts(self) -> dict[str, int]:
-        """Return the number of accepted core and journal entries, and of `pending` ones, if any."""
+        """Return the number of accepted core and journal entries, and of `pending` entries, if any."""
     async def prompt(self) -> str:
-        """Return the agent's private memory as its prompt shows it; empty if there is none."""
+        """Return the agent's private memory as in its prompt; empty if it has no entries."""
     async def whiteboard(self) -> str:
-        """Return the agent's boards as its prompt shows them; empty if there is none."""
+        """Return the agent's boards as in its prompt; empty if it shares none."""
     async def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
         """Share a board among exactly these agents."""
     async def boards(self) -> dict[str, Sequence[str]]:
@@ -333,14 +333,14 @@ class AsyncEntries:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Entry]:
-        """Return core and journal entries, newest first; kind `whiteboard`: the lines on boards."""
+        """Return core and journal entries, newest first; with kind `whiteboard`, entries on boards."""
 
 @type_check_only
 class AsyncConsolidations:
     async def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
-        """Propose what to keep of the agent's journal entries that are older than some days."""
+        """Propose what to keep of the agent's journal entries that are older than `days`."""
     async def accept(self, id: str, *, into: Target = "core") -> Consolidation:
-        """Accept a proposal, even a refused or undone one. Repeating changes nothing."""
+        """Accept a proposal, even if it was refused or undone. Repeating changes nothing."""
     async def refuse(self, id: str) -> Consolidation:
         """Refuse a proposal; its entries expire and are not proposed again unless edited."""
     async def undo(self, id: str) -> Consolidation:
@@ -503,7 +503,7 @@ class AsyncKnowledge:
     async def add(
         self, title: str, text: str, *, path: str = "", media: Media | None = None
     ) -> Document:
-        """Add a document; replace one with the same path or, without a path, the same title."""
+        """Add a document."""
     async def get(self, id: str) -> Document:
         """Return a document, without its text."""
     async def text(self, id: str) -> str:
@@ -523,9 +523,9 @@ class AsyncKnowledge:
     ) -> Page[Document]:
         """Return the documents that the scope can see, most recently changed first."""
     async def counts(self) -> dict[str, int]:
-        """Return the number of documents that the scope can see, of their chunks and bytes."""
+        """Return the number of documents that the scope can see, and of their chunks and bytes."""
     async def remove(self, id: str) -> None:
-        """Delete a document; one of the whole tenant only in a scope without a user."""
+        """Delete a document. A document of the whole tenant needs a scope without a user."""
     async def search(
         self,
         query: str,
@@ -539,11 +539,11 @@ class AsyncKnowledge:
 @type_check_only
 class AsyncGraphs:
     async def add(self, entities: Sequence[Entity]) -> list[Entity]:
-        """Add entities and return the new ones; an entity whose name exists is not changed."""
+        """Add entities and return the new entities; existing names are not changed."""
     async def observe(self, observations: Sequence[Observations]) -> list[Observations]:
-        """Add observations to existing entities, and return the new ones."""
+        """Add observations to existing entities, and return the new observations."""
     async def relate(self, relations: Sequence[Relation]) -> list[Relation]:
-        """Add relations, and return the new ones."""
+        """Add relations, and return the new relations."""
     async def read(self) -> Graph:
         """Return the whole graph."""
     async def search(self, query: str) -> Graph:
@@ -553,9 +553,9 @@ class AsyncGraphs:
     async def remove_many(self, names: Sequence[str]) -> int:
         """Remove entities and all relations of these names; return the number of entities."""
     async def forget(self, observations: Sequence[Observations]) -> int:
-        """Remove observations of entities, and return their number; skip unknown ones."""
+        """Remove observations of entities, and return their number; skip unknown observations."""
     async def unrelate(self, relations: Sequence[Relation]) -> int:
-        """Remove relations, and return their number; skip unknown ones."""
+        """Remove relations, and return their number; skip unknown relations."""
 
 @type_check_only
 class AsyncInteractions:
@@ -572,7 +572,7 @@ class AsyncInteractions:
         error: str = "",
         session: str | None = None,
     ) -> Interaction:
-        """Record one model call; leave out what is not known."""
+        """Record one model call; leave out values that are not known."""
     async def totals(
         self,
         by: By = "day",
