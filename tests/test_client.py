@@ -463,7 +463,7 @@ def test_a_missing_server_is_unreachable() -> None:
 
 def test_another_server_is_rejected(scripted: ScriptedServer) -> None:
     scripted.answers = [(200, {"content-type": "text/html; charset=utf-8"}, b"<h1>Welcome</h1>")]
-    with Client(scripted.url) as client, pytest.raises(NoServer, match="answers with text/html"):
+    with Client(scripted.url) as client, pytest.raises(NoServer, match="it sent text/html"):
         client.scope(user="ada").sessions.list()
 
 

@@ -170,6 +170,120 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return every change of a fact and of those that it replaced or that replaced it.
+         * @description Return every change of a fact and of those that it replaced or that replaced it.
+         *
+         *     On the command line: `retain facts history 0199…`
+         */
+        get: operations["facts_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/correct": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace a fact by a corrected one, and return that.
+         * @description Replace a fact by a corrected one, and return that.
+         *
+         *     since: the time of the change; without it, the fact was never true
+         *
+         *     A person's correction is confirmed. Only a person can correct a confirmed fact.
+         *
+         *     On the command line: `retain facts correct 0199… "Clara lives in Porto." --since 2026-05-01T00:00:00Z`
+         */
+        post: operations["facts_correct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/retract": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retract a fact that is not true. The fact that it replaced is true again.
+         * @description Retract a fact that is not true. The fact that it replaced is true again.
+         *
+         *     On the command line: `retain facts retract 0199…`
+         */
+        post: operations["facts_retract"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm a fact: learning never replaces it. A pending fact becomes active.
+         * @description Confirm a fact: learning never replaces it. A pending fact becomes active.
+         *
+         *     On the command line: `retain facts confirm 0199…`
+         */
+        post: operations["facts_confirm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo the last step that changed a fact, also for other facts that the step changed.
+         * @description Undo the last step that changed a fact, also for other facts that the step changed.
+         *
+         *     On the command line: `retain facts undo 0199…`
+         */
+        post: operations["facts_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries/{id}/accept": {
         parameters: {
             query?: never;
@@ -207,12 +321,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Refuse an entry, even an accepted one; it stays listed and can be accepted later.
-         * @description Refuse an entry, even an accepted one; it stays listed and can be accepted later.
+         * Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
+         * @description Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
          *
          *     if_version: refuse only the version that was read
          *
-         *     Only a person can refuse. The same words are not queued again, whichever program adds them.
+         *     Only a person can refuse. If a program adds the same words again, they are not queued again.
          *
          *     On the command line: `retain entries refuse 0199…`
          */
@@ -233,8 +347,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Accept a proposal, even a refused or undone one. Repeating changes nothing.
-         * @description Accept a proposal, even a refused or undone one. Repeating changes nothing.
+         * Accept a proposal, even if it was refused or undone. Repeating changes nothing.
+         * @description Accept a proposal, even if it was refused or undone. Repeating changes nothing.
          *
          *     into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
          *
@@ -602,6 +716,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return current facts that match a query by words and meaning, best first.
+         * @description Return current facts that match a query by words and meaning, best first.
+         *
+         *     On the command line: `retain facts search "where is Clara"`
+         */
+        get: operations["facts_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what is true now, by topic: confirmed and new facts first.
+         * @description Return what is true now, by topic: confirmed and new facts first.
+         *
+         *     On the command line: `retain facts profile --user ada`
+         */
+        get: operations["facts_profile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries/search": {
         parameters: {
             query?: never;
@@ -613,7 +771,7 @@ export interface paths {
          * Return the entries that match a query by words and meaning, best first.
          * @description Return the entries that match a query by words and meaning, best first.
          *
-         *     Includes faded entries and boards.
+         *     Includes expired entries and boards.
          *
          *     On the command line: `retain entries search 'what does Ada prefer' --agent scout`
          */
@@ -637,8 +795,8 @@ export interface paths {
          * Return the entries that wait for a review or were refused, newest first.
          * @description Return the entries that wait for a review or were refused, newest first.
          *
-         *     Covers all boards and agents; a scope with an agent or a user sees only its own. `signs`
-         *     are warnings for the reviewer and decide nothing.
+         *     Covers all boards and agents; a scope with an agent or a user sees only its own entries.
+         *     `signs` are warnings for the reviewer; they have no other effect.
          *
          *     On the command line: `retain entries queue`
          */
@@ -681,8 +839,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the number of accepted core and journal entries, and of `pending` ones, if any.
-         * @description Return the number of accepted core and journal entries, and of `pending` ones, if any.
+         * Return the number of accepted core and journal entries, and of `pending` entries, if any.
+         * @description Return the number of accepted core and journal entries, and of `pending` entries, if any.
          *
          *     On the command line: `retain entries counts --agent scout`
          */
@@ -703,8 +861,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the agent's private memory as its prompt shows it; empty if there is none.
-         * @description Return the agent's private memory as its prompt shows it; empty if there is none.
+         * Return the agent's private memory as in its prompt; empty if it has no entries.
+         * @description Return the agent's private memory as in its prompt; empty if it has no entries.
          *
          *     On the command line: `retain entries prompt --agent scout`
          */
@@ -747,8 +905,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the agent's boards as its prompt shows them; empty if there is none.
-         * @description Return the agent's boards as its prompt shows them; empty if there is none.
+         * Return the agent's boards as in its prompt; empty if it shares none.
+         * @description Return the agent's boards as in its prompt; empty if it shares none.
          *
          *     On the command line: `retain entries whiteboard --agent scout`
          */
@@ -907,8 +1065,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the number of documents that the scope can see, of their chunks and bytes.
-         * @description Return the number of documents that the scope can see, of their chunks and bytes.
+         * Return the number of documents that the scope can see, and of their chunks and bytes.
+         * @description Return the number of documents that the scope can see, and of their chunks and bytes.
          *
          *     On the command line: `retain knowledge counts`
          */
@@ -933,7 +1091,7 @@ export interface paths {
          * @description Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent.
          *
          *     Hours and days are in UTC. With `split`, each group has one total per model, route or agent,
-         *     as the lines of a chart over time.
+         *     such as for the lines of a chart over time.
          *
          *     On the command line: `retain interactions totals day --split model`
          */
@@ -1066,6 +1224,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what is true now, newest first.
+         * @description Return what is true now, newest first.
+         *
+         *     about:            only facts about this subject; `user` for the user
+         *     at:               what was true at this time, as far as is known today
+         *     include_replaced: also facts that were replaced or retracted, or have ended
+         *     status:           only facts with this status; `pending` ones wait for a person
+         *
+         *     On the command line: `retain facts list --about Clara --user ada`
+         */
+        get: operations["facts_list"];
+        put?: never;
+        /**
+         * Add a fact. If it is known already, the messages are added to its evidence.
+         * @description Add a fact. If it is known already, the messages are added to its evidence.
+         *
+         *     Facts from tools and imports are pending until a person confirms them.
+         *
+         *     On the command line: `retain facts add "Clara lives in Lisbon." --subject Clara --topic people --user ada`
+         */
+        post: operations["facts_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries": {
         parameters: {
             query?: never;
@@ -1074,8 +1267,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return core and journal entries, newest first; kind `whiteboard`: the lines on boards.
-         * @description Return core and journal entries, newest first; kind `whiteboard`: the lines on boards.
+         * Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
+         * @description Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
          *
          *     search: only entries in which all these words occur, in any order, upper or lower case
          *
@@ -1112,13 +1305,13 @@ export interface paths {
         get: operations["consolidations_list"];
         put?: never;
         /**
-         * Propose what to keep of the agent's journal entries that are older than some days.
-         * @description Propose what to keep of the agent's journal entries that are older than some days.
+         * Propose what to keep of the agent's journal entries that are older than `days`.
+         * @description Propose what to keep of the agent's journal entries that are older than `days`.
          *
          *     Entries of different users are never mixed in one proposal. Entries that were used before,
-         *     or that faded more than a week ago, are not considered. If an answer of the model is
-         *     unusable, the good ones are kept and an error is raised in the end; the entries concerned
-         *     are tried again in smaller groups, three times in all.
+         *     or that expired more than a week ago, are not considered. If an answer of the model cannot
+         *     be used, the other answers are stored and an error is raised at the end. The entries of the
+         *     failed answer are tried again in smaller groups, at most three times.
          *
          *     On the command line: `retain consolidations propose --agent scout --days 5`
          */
@@ -1250,8 +1443,10 @@ export interface paths {
         get: operations["knowledge_list"];
         put?: never;
         /**
-         * Add a document; replace one with the same path or, without a path, the same title.
-         * @description Add a document; replace one with the same path or, without a path, the same title.
+         * Add a document.
+         * @description Add a document.
+         *
+         *     It replaces a document with the same path or, without a path, with the same title.
          *
          *     On the command line: `retain knowledge add handbook.pdf docs/ --pattern '*.md'`
          */
@@ -1278,8 +1473,8 @@ export interface paths {
         get: operations["interactions_list"];
         put?: never;
         /**
-         * Record one model call; leave out what is not known.
-         * @description Record one model call; leave out what is not known.
+         * Record one model call; leave out values that are not known.
+         * @description Record one model call; leave out values that are not known.
          *
          *     On the command line: `retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40`
          */
@@ -1335,7 +1530,7 @@ export interface paths {
          * Search all memories of the scope by words and by meaning; return the best hits first.
          * @description Search all memories of the scope by words and by meaning; return the best hits first.
          *
-         *     kinds:     some of messages, notes, entries, refs, state, items, knowledge and graph
+         *     kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
          *     at:        when the question is asked (default: now); "last week" is relative to it
          *     min_score: leave out hits with a lower score, from 0 to 1
          *
@@ -1397,6 +1592,34 @@ export interface paths {
          *     On the command line: `retain messages remove trip 1`
          */
         delete: operations["messages_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a fact with its evidence, whatever its status.
+         * @description Return a fact with its evidence, whatever its status.
+         *
+         *     On the command line: `retain facts get 0199… --json`
+         */
+        get: operations["facts_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a fact with its history. Use `retract` to keep a trace of it.
+         * @description Delete a fact with its history. Use `retract` to keep a trace of it.
+         *
+         *     On the command line: `retain facts forget 0199…`
+         */
+        delete: operations["facts_forget"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1482,8 +1705,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a document; one of the whole tenant only in a scope without a user.
-         * @description Delete a document; one of the whole tenant only in a scope without a user.
+         * Delete a document. A document of the whole tenant needs a scope without a user.
+         * @description Delete a document. A document of the whole tenant needs a scope without a user.
          *
          *     On the command line: `retain knowledge remove 0199…`
          */
@@ -1565,8 +1788,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the given fields of an agent; with `if_version`, only that version of it.
-         * @description Change the given fields of an agent; with `if_version`, only that version of it.
+         * Change the given fields of an agent; with `if_version`, only if it has that version.
+         * @description Change the given fields of an agent; with `if_version`, only if it has that version.
          *
          *     On the command line: `retain agents edit scout --model gpt-5-mini --if-version 1`
          */
@@ -2577,10 +2800,10 @@ export interface components {
         };
         /**
          * Consolidation
-         * @description A proposal to keep something of journal entries.
+         * @description A proposal to keep content of journal entries.
          *
-         *     A `passed` one has no content: the model found nothing worth keeping in its sources, or gave no
-         *     usable answer about them.
+         *     A proposal with the status `passed` has no content: the model found nothing worth keeping, or
+         *     gave no usable answer.
          */
         Consolidation: {
             /** Id */
@@ -2885,7 +3108,7 @@ export interface components {
         };
         /**
          * Entry
-         * @description Something an agent remembers.
+         * @description One memory of an agent.
          */
         Entry: {
             /** Id */
@@ -2939,6 +3162,178 @@ export interface components {
              */
             next: string | null;
         };
+        /**
+         * Evidence
+         * @description A message that a fact comes from.
+         */
+        Evidence: {
+            /** Session */
+            session: string;
+            /** Seq */
+            seq: number;
+        };
+        /**
+         * Fact
+         * @description Something that is known, with when it is true and which messages say so.
+         */
+        Fact: {
+            /** Id */
+            id: string;
+            /** Subject */
+            subject: string;
+            /** Statement */
+            statement: string;
+            /** Predicate */
+            predicate: string;
+            /** Object */
+            object: string;
+            /**
+             * Topic
+             * @enum {string}
+             */
+            topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+            /** Valid From */
+            valid_from: string | null;
+            /** Valid To */
+            valid_to: string | null;
+            /**
+             * Learned At
+             * Format: date-time
+             */
+            learned_at: string;
+            /** Source */
+            source: string;
+            /** Agent */
+            agent: string | null;
+            /** Confidence */
+            confidence: number;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "active" | "replaced" | "retracted" | "pending";
+            /** Confirmed */
+            confirmed: boolean;
+            /** Replaces */
+            replaces: string | null;
+            /** Replaced By */
+            replaced_by: string | null;
+            /** Evidence */
+            evidence: components["schemas"]["Evidence"][];
+        };
+        /**
+         * FactChange
+         * @description One change of a fact; changes with the same step were made and are undone together.
+         */
+        FactChange: {
+            /** Fact */
+            fact: string;
+            /** Statement */
+            statement: string;
+            /** Action */
+            action: string;
+            /** Source */
+            source: string;
+            /** Step */
+            step: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+        };
+        /** FactPage */
+        FactPage: {
+            /** Data */
+            data: components["schemas"]["Fact"][];
+            /**
+             * Next
+             * @description The value of `after` for the next page; null on the last page.
+             */
+            next: string | null;
+        };
+        /** FactsAddRequest */
+        FactsAddRequest: {
+            /**
+             * Statement
+             * @description The fact as one sentence.
+             * @example Clara lives in Lisbon.
+             */
+            statement: string;
+            /**
+             * Subject
+             * @description The person or thing that the fact is about. Default: `user`.
+             * @default user
+             */
+            subject: string;
+            /**
+             * Predicate
+             * @description The relation between subject and object, such as `lives in`.
+             * @default
+             */
+            predicate: string;
+            /**
+             * Object
+             * @description The object of the fact, such as Lisbon.
+             * @default
+             */
+            object: string;
+            /**
+             * Topic
+             * @description The topic under which the profile lists the fact.
+             * @default other
+             * @enum {string}
+             */
+            topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+            /**
+             * Valid From
+             * @description The time from which the fact is true.
+             */
+            valid_from?: string | null;
+            /**
+             * Valid To
+             * @description The time until which the fact is true.
+             */
+            valid_to?: string | null;
+            /**
+             * Evidence
+             * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
+             * @default []
+             */
+            evidence: string[];
+            /**
+             * Confidence
+             * @description How certain the fact is, from 0 to 1.
+             * @default 1
+             */
+            confidence: number;
+        };
+        /** FactsConfirmRequest */
+        FactsConfirmRequest: Record<string, never>;
+        /** FactsCorrectRequest */
+        FactsCorrectRequest: {
+            /**
+             * Statement
+             * @description The fact as one sentence.
+             * @example Clara lives in Lisbon.
+             */
+            statement: string;
+            /**
+             * Since
+             * @description When it changed, with a time zone. Without it, the old fact was never true.
+             */
+            since?: string | null;
+            /**
+             * Evidence
+             * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
+             * @default []
+             */
+            evidence: string[];
+        };
+        /** FactsRetractRequest */
+        FactsRetractRequest: Record<string, never>;
+        /** FactsUndoRequest */
+        FactsUndoRequest: Record<string, never>;
         /**
          * Hit
          * @description A search result.
@@ -4131,7 +4526,7 @@ export interface components {
             query: string;
             /**
              * Kinds
-             * @description Kinds to search: messages, notes, entries, refs, state, items, knowledge, graph. Default: all.
+             * @description Kinds to search: messages, facts, notes, entries, refs, state, items, knowledge, graph. Default: all.
              */
             kinds?: string[] | null;
             /**
@@ -4476,8 +4871,8 @@ export interface components {
          * Total
          * @description The totals of one hour, day, model, route or agent; calls without an agent have the name "".
          *
-         *     Calls whose tokens, cost or latency are not known are left out of these sums and percentiles,
-         *     which are None if no call is left. Latencies are nearest-rank percentiles in milliseconds.
+         *     Sums and percentiles leave out calls whose tokens, cost or latency are unknown. They are None if
+         *     no call is left. Latencies are nearest-rank percentiles in milliseconds.
          */
         Total: {
             /** Name */
@@ -5329,6 +5724,283 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MessagePage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_history: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactChange"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_correct: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "statement": "Clara lives in Lisbon."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactsCorrectRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_retract: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["FactsRetractRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_confirm: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["FactsConfirmRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_undo: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["FactsUndoRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
                 };
             };
             400: components["responses"]["400"];
@@ -6366,6 +7038,102 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NoteVersion"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_search: {
+        parameters: {
+            query: {
+                /** @description Words to search for. */
+                query: string;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_profile: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
                 };
             };
             400: components["responses"]["400"];
@@ -7612,6 +8380,123 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    facts_list: {
+        parameters: {
+            query?: {
+                /** @description Only facts about this subject; `user` for the user. */
+                about?: string | null;
+                /** @description The topic under which the profile lists the fact. */
+                topic?: ("identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other") | null;
+                /** @description Return what was true at this time, with a time zone. */
+                at?: string | null;
+                /** @description Also facts that were replaced or retracted, or have ended. */
+                include_replaced?: boolean;
+                /** @description Only facts with this status; `pending` facts wait for a person. */
+                status?: ("active" | "replaced" | "retracted" | "pending") | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "statement": "Clara lives in Lisbon."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactsAddRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     entries_list: {
         parameters: {
             query?: {
@@ -8668,6 +9553,104 @@ export interface operations {
                 session: string;
                 /** @description Number of the message in its session. */
                 seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_forget: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
             };
             cookie?: never;
         };
