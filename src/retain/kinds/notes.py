@@ -41,7 +41,7 @@ SOURCES_UNDER_REVIEW = ("tool", "import", "agent")
 """Sources whose notes wait for a review, if the setting `review` names them."""
 WAITING_NOTE = "This waits for a review. It is not part of any prompt until a person accepts it."
 CUT_NOTICE = (
-    "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
+    "\n\n(The notes are cut here because they are too long; manage_long_term_memory reads all of them.)"
 )
 
 _SELECT_NOTE = """select text, version, tokens, created_at, updated_at from notes
@@ -204,7 +204,7 @@ class Notes(Kind):
         return self._change("prepend", edit, if_version)[0]
 
     def replace_section(self, header: str, text: str, *, if_version: int | None = None) -> Note:
-        """Replace the text under a heading, up to the next one of the same or a higher level."""
+        """Replace the text under a heading, up to the next heading of the same or a higher level."""
         return self._replace_section(header, text, if_version)[0]
 
     def delete_section(self, header: str, *, if_version: int | None = None) -> Note:
@@ -234,7 +234,7 @@ class Notes(Kind):
         return make_page([_version(row) for row in rows], size, lambda version: [version.version])
 
     def diff(self, version: int, *, against: int | None = None) -> str:
-        """Return a unified diff of a version against the one before it, or against another."""
+        """Return a unified diff of a version against the version before it, or against another."""
         import difflib  # not needed at start
 
         new = canonical.check_integer(version, "version")
@@ -303,7 +303,7 @@ class Notes(Kind):
     # -- prompt section and tool ---------------------------------------------------------------
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return the document in parts; the first are worth the most."""
+        """Return the document in parts; the first parts are the most valuable."""
         if self._owner.user is None or self._owner.agent is None:
             return None
         text, version = self._reviewed_text(tx)
@@ -325,7 +325,7 @@ class Notes(Kind):
         )
 
     def _reviewed_text(self, tx: Transaction) -> tuple[str, int]:
-        """Return the text that may stand in a prompt, and its version.
+        """Return the text that prompts may contain, and its version.
 
         That is the newest version, or the one before the first that waits for a review.
         """
@@ -360,7 +360,7 @@ class Notes(Kind):
         return int(row[0]) if row and row[0] is not None else None
 
     def text_before_review(self, tx: Transaction, id: str) -> str | None:
-        """Return the reviewed text of a document, by its id in the index; None if none waits."""
+        """Return the reviewed text of a document by its id in the index; None if nothing waits."""
         if not self._sources_under_review():
             return None
         user, agent = json.loads(id, strict=False)
@@ -373,7 +373,7 @@ class Notes(Kind):
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:
-        """Return what the report of a context calls a hit of this kind."""
+        """Return the source of a hit of this kind in the report of a context."""
         return f"notes, section {hit.seq + 1}"
 
     @staticmethod

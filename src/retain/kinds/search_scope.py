@@ -22,11 +22,11 @@ from retain.storage.database import Transaction
 
 MAX_HITS = 200
 MAX_QUERY_CHARACTERS = 8_000
-"""A longer query is cut: of a pasted file, the beginning is what counts."""
+"""A longer query, such as a pasted file, is cut to its beginning."""
 LIKELY_SCORE = 0.001
-"""Hits under this score are hidden from people and models unless they ask for them."""
+"""Hits with a lower score are hidden from people and models by default."""
 FOREIGN_SOURCES = frozenset({"tool", "import"})
-"""Sources whose text may have been written by anybody."""
+"""Sources whose text may come from anyone."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def search(
     limit: int = 10,
     min_score: float = 0.0,
 ) -> SearchResults:
-    """Return the hits for a query in what the scope may see."""
+    """Return the hits for a query among the records that the scope may see."""
     canonical.check_integer(limit, "limit", 1, MAX_HITS)
     canonical.amount(min_score, "min_score")
     text = checked_query(services, query)

@@ -17,7 +17,7 @@ class Ask:
 
 
 class Piece(NamedTuple):
-    """One piece of a section; a tuple, because a context has hundreds of them."""
+    """One piece of a section. It is a tuple, because a context has hundreds of pieces."""
 
     source: str  # its kind and id, as the report names it
     text: str
@@ -27,13 +27,13 @@ class Piece(NamedTuple):
 
 
 def join_lines(pieces: Sequence[Piece]) -> str:
-    """Return the texts of pieces, each on a line of its own."""
+    """Return the texts of pieces, each on a separate line."""
     return "\n".join(piece.text for piece in pieces)
 
 
 @dataclass(frozen=True)
 class Section:
-    """The pieces of one layer in reading order, and how the ones that fit are written."""
+    """The pieces of one layer in reading order, and the function that writes those that fit."""
 
     layer: str
     pieces: Sequence[Piece]

@@ -120,7 +120,7 @@ class Sessions(Kind):
     def add(
         self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None
     ) -> Session:
-        """Start a session and make it the active one; a client may choose the `id`."""
+        """Start a session and make it the active session; a client may choose the `id`."""
         user = self._user()
         agent = self._agent()
         session_id = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.masking)
@@ -137,7 +137,7 @@ class Sessions(Kind):
         return self._write("add", work, row={"id": session_id})
 
     def resume(self, stored_id: str | None = None) -> Session:
-        """Return the active session of the scope's user and agent; start one if there is none.
+        """Return the active session of the scope's user and agent, or start a new session.
 
         A `stored_id` that is not the active session's is stale and is ignored.
         """
@@ -149,7 +149,7 @@ class Sessions(Kind):
             if active is None:
                 active = ids.uuid7()
                 self._insert(tx, active, user, agent, self._values("", {}))
-                # Another device may have started a session meanwhile: then use that one.
+                # Another device may have started a session in the meantime: then use that session.
                 if not self._activate_if_none(tx, active, user, agent):
                     tx.send("delete from sessions where tenant = :tenant and id = :id", id=active)
                     active = self._active_id(tx, user, agent)
@@ -173,7 +173,7 @@ class Sessions(Kind):
         return self._read(work)
 
     def activate(self, id: str) -> Session:
-        """Make a session the active one of its user and agent."""
+        """Make a session the active session of its user and agent."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Session:

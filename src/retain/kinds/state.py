@@ -296,7 +296,7 @@ class State(Kind):
         return make_page([_item(row) for row in self._read(work)], size, lambda item: [item.key])
 
     def remove(self, key: str, *, area: str = "user", if_version: int | None = None) -> None:
-        """Remove a key; with `if_version`, only that version of it."""
+        """Remove a key; with `if_version`, only if it has that version."""
         canonical.key(key, "key")
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")
@@ -350,7 +350,7 @@ class State(Kind):
         return {"success": True, "key": key}
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return the keys of the user and of this session; if too many, the last set ones."""
+        """Return the keys of the user and of this session; of too many, the most recently set."""
         rows = tx.all(
             """select area, key, value from state
                where tenant = :tenant and (expires_at is null or expires_at > :now) and area in (:mine, (
@@ -383,7 +383,7 @@ class State(Kind):
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:
-        """Return what the report of a context calls a hit of this kind."""
+        """Return the source of a hit of this kind in the report of a context."""
         area, key = json.loads(hit.id)
         if not area.startswith("session:") or area == f"session:{session}":
             area = area.partition(":")[0]
@@ -437,16 +437,16 @@ _SET = {
 
 _ABOUT = {
     "get": "Read the value of a key that was set before.",
-    "set": """Keep a small value under a key, for later turns and other conversations: settings, counters, where a task \
-stands. A key that is set already is set anew.""",
-    "list": "List the keys that are set, with their values where they are short.",
-    "remove": "Forget a key and its value.",
+    "set": """Store a small value under a key, for later turns and other conversations: settings, counters, the progress \
+of a task. An existing value is replaced.""",
+    "list": "List the keys that are set, with their values if these are short.",
+    "remove": "Remove a key and its value.",
 }
 _KEY = {"type": "string", "description": "The key."}
 _AREA = {
     "type": "string",
     "default": "user",
-    "description": "Whose: `user`, or `session:ID` for one conversation. `tenant` is what all users share, to be read only.",
+    "description": "The owner: `user`, or `session:ID` for one conversation. `tenant`, which all users share, is read-only.",
 }
 _JSON = {
     "anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object", "array", "null")]
@@ -460,18 +460,18 @@ _SET_SCHEMA = schema(
     ttl_seconds={
         "type": "number",
         "exclusiveMinimum": 0,
-        "description": "Forget it after so many seconds.",
+        "description": "Remove the key after this many seconds.",
     },
     if_version={
         "type": "integer",
         "minimum": 0,
-        "description": "Only if the key is at this version; 0: only if it is not set.",
+        "description": "Set the key only if it has this version; 0: only if it is not set.",
     },
 )
 _LIST_SCHEMA = schema(
     prefix={"type": "string", "description": "Only keys that start with this."},
     area=_AREA,
-    after={"type": "string", "description": "Go on after a page: what its `next` said."},
+    after={"type": "string", "description": "The `next` of the previous page, to get the page after it."},
 )
 _TEXT = {"type": "string"}
 _VERSION = {"type": "integer"}

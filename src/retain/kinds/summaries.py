@@ -299,7 +299,7 @@ class Summaries(Kind):
         return self._read(work)
 
     def _step(self, session: str, goal: _Goal) -> _Step | None:
-        """Return the messages for the next model call: what it has room for, at least one cut."""
+        """Return the messages for the next model call: as many as fit, at least one fold point."""
 
         def work(tx: Transaction) -> _Step | None:
             begin = _begin(tx, session, own_session(tx, self._owner, session))
@@ -482,7 +482,7 @@ def _digest(messages: Sequence[Message]) -> str:
 
 
 def _not_seen(tx: Transaction) -> Iterator[str]:
-    """Yield the summaries whose messages all exist, but differ from those they were made from."""
+    """Yield the summaries whose messages all exist, but have changed since the summary."""
     for session, number, first, last, digest in tx.all(
         "select session_id, number, covers_from, covers_to, digest from summaries where tenant = :tenant order by 1, 2"
     ):

@@ -68,7 +68,7 @@ class Tool:
         )
 
     def action_of(self, arguments: Mapping[str, Any] | None) -> str:
-        """Return the audit name of a call with these arguments: that of the verb behind it."""
+        """Return the name of a call in the audit log: that of the verb that it calls."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), self.name)
         return _VERBS.get(str(operation), self.name)
 

@@ -174,7 +174,7 @@ class Messages(Kind):
         if added := self._add("append", session, [new], key, expected_last_seq):
             return added[0]
         raise NotFound(
-            what="message of key", id=key, hint="It has been removed; use a new key for a new one."
+            what="message of key", id=key, hint="It was removed; use a new key for a new message."
         )
 
     def extend(
@@ -242,7 +242,7 @@ class Messages(Kind):
     def remove(self, session: str, seq: int) -> None:
         """Remove one message.
 
-        Its number is not used again, and a summary that covers it stays as it is.
+        Its number is not used again. A summary that covers it is not changed.
         """
         canonical.key(session, "session")
         canonical.check_integer(seq, "seq", 1)
@@ -360,7 +360,7 @@ class Messages(Kind):
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:
-        """Return what the report of a context calls a hit of this kind."""
+        """Return the source of a hit of this kind in the report of a context."""
         return f"messages {hit.seq}" if hit.id == session else f"messages {hit.id} {hit.seq}"
 
     @staticmethod
@@ -442,7 +442,7 @@ class Messages(Kind):
         return int(row[1]), row[2], row[3]
 
     def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
-        """Return the messages that the first call with the key added, without the removed ones."""
+        """Return the messages that the first call with the key added, without removed messages."""
         return _between(tx, session, *self.numbers(tx, session, key, hashed), 1)
 
     def numbers(self, tx: Transaction, session: str, key: str, hashed: str) -> tuple[int, int]:

@@ -102,7 +102,7 @@ def new_rows(
 
 
 def digest(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Hash what the caller sent, without derived values; a retry must have the same hash."""
+    """Hash the values that the caller sent; a retry must have the same hash."""
     sent = [
         {name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")}
         for row in rows

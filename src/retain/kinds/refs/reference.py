@@ -256,7 +256,7 @@ def _line_range(lines: Any) -> tuple[int, int]:
 
 
 def show(file: IO[bytes], chosen: Mapping[str, Any], max_tokens: int) -> View:
-    """Return part of a content; text in it that looks like a placeholder is defused."""
+    """Return part of a content; text in it that looks like a placeholder is neutralized."""
     with file:
         match chosen:
             case {"page": number}:
@@ -278,7 +278,7 @@ def show(file: IO[bytes], chosen: Mapping[str, Any], max_tokens: int) -> View:
 
 
 def piece(row: Sequence[Any], age: int) -> Piece:
-    """Return a reference as a prompt lists it; the newest is worth most."""
+    """Return a reference as a piece of a prompt; the newest is the most valuable."""
     key, summary, _, stored_here = row
     text = placeholder.render(key, summary)
     reason = "stored in this session" if stored_here else "mentioned in this session"

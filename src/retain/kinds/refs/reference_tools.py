@@ -21,18 +21,18 @@ from retain.text.view import View
 
 _KEY = {
     "type": "string",
-    "description": "The key, as it stands in a placeholder [MemoryRef: key - description].",
+    "description": "The key from a placeholder [MemoryRef: key - description].",
 }
 _STORE = schema(
     ("content", "description"),
-    content={"type": "string", "description": "The whole text to keep."},
+    content={"type": "string", "description": "The whole text to store."},
     description={
         "type": "string",
-        "description": "One line that says what it is, to decide later whether to open it.",
+        "description": "A one-line description, to decide later whether to open it.",
     },
     type={
         "type": "string",
-        "description": "What it is: note, command_output, user_preference, file_content, or a word of your own.",
+        "description": "The type: note, command_output, user_preference, file_content, or another word.",
     },
 )
 _RETRIEVE = schema(
@@ -41,7 +41,7 @@ _RETRIEVE = schema(
     page={
         "type": "integer",
         "minimum": 1,
-        "description": "A page of the content, from 1. Without any option: the first page.",
+        "description": "The page number, starting at 1. Without any option: the first page.",
     },
     lines={
         "type": "array",
@@ -54,7 +54,7 @@ _RETRIEVE = schema(
     tail={"type": "integer", "minimum": 1, "description": "The last N lines."},
     pattern={
         "type": "string",
-        "description": "A regular expression: the lines that match it, with their numbers.",
+        "description": "A regular expression; returns the matching lines with their numbers.",
     },
     path={
         "type": "string",
@@ -63,8 +63,8 @@ _RETRIEVE = schema(
 )
 _SEARCH = schema(
     ("query",),
-    query={"type": "string", "description": "A question, or words that are in what you look for."},
-    thread_id={"type": "string", "description": "Only what was said or stored in this session."},
+    query={"type": "string", "description": "A question, or words to search for."},
+    thread_id={"type": "string", "description": "Search only in this session."},
 )
 _TEXT = {"type": "string"}
 _STORED = schema(
@@ -145,7 +145,7 @@ def tools(
     return [
         Tool(
             "store_memory",
-            "Keep a text outside the conversation, behind a key.",
+            "Store a text outside the conversation, under a key.",
             _STORE,
             store,
             "Store a text",
@@ -153,7 +153,7 @@ def tools(
         ),
         Tool(
             "retrieve_memory",
-            "Open what a placeholder stands for, or the part of it you need.",
+            "Open the content of a placeholder, or the part of it that you need.",
             _RETRIEVE,
             retrieve,
             "Open a stored text",
