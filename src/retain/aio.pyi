@@ -158,13 +158,13 @@ class AsyncSessions:
     async def add(
         self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None
     ) -> Session:
-        """Start a session and make it the active one; a client may choose the `id`."""
+        """Start a session and make it the active session; a client may choose the `id`."""
     async def resume(self, stored_id: str | None = None) -> Session:
-        """Return the active session of the scope's user and agent; start one if there is none."""
+        """Return the active session of the scope's user and agent, or start a new session."""
     async def active(self) -> Session:
         """Return the active session of the scope's user and agent."""
     async def activate(self, id: str) -> Session:
-        """Make a session the active one of its user and agent."""
+        """Make a session the active session of its user and agent."""
     async def get(self, id: str) -> Session:
         """Return one session by its id."""
     async def list(
@@ -261,7 +261,7 @@ class AsyncNotes:
     async def replace_section(
         self, header: str, text: str, *, if_version: int | None = None
     ) -> Note:
-        """Replace the text under a heading, up to the next one of the same or a higher level."""
+        """Replace the text under a heading, up to the next heading of the same or a higher level."""
     async def delete_section(self, header: str, *, if_version: int | None = None) -> Note:
         """Delete a heading and its text, up to the next heading of the same or a higher level."""
     async def clear(self, *, if_version: int | None = None) -> Note:
@@ -269,7 +269,7 @@ class AsyncNotes:
     async def history(self, *, limit: int = 20, after: str | None = None) -> Page[NoteVersion]:
         """Return the versions of the document, newest first."""
     async def diff(self, version: int, *, against: int | None = None) -> str:
-        """Return a unified diff of a version against the one before it, or against another."""
+        """Return a unified diff of a version against the version before it, or against another."""
     async def restore(self, version: int, *, if_version: int | None = None) -> Note:
         """Set the document to the text of a version; this makes a new version."""
     async def changes(
@@ -498,7 +498,7 @@ class AsyncState:
     ) -> Page[Item]:
         """Return the keys of an area that start with a prefix, in order."""
     async def remove(self, key: str, *, area: str = "user", if_version: int | None = None) -> None:
-        """Remove a key; with `if_version`, only that version of it."""
+        """Remove a key; with `if_version`, only if it has that version."""
 
 @type_check_only
 class AsyncItems:

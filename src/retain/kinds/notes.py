@@ -40,9 +40,7 @@ Edit = Callable[[str], Edited]
 SOURCES_UNDER_REVIEW = ("tool", "import", "agent")
 """Sources whose notes wait for a review, if the setting `review` names them."""
 WAITING_NOTE = "This waits for a review. It is not part of any prompt until a person accepts it."
-CUT_NOTICE = (
-    "\n\n(The notes are cut here because they are too long; manage_long_term_memory reads all of them.)"
-)
+CUT_NOTICE = "\n\n(The notes are cut here because they are too long; manage_long_term_memory reads all of them.)"
 
 _SELECT_NOTE = """select text, version, tokens, created_at, updated_at from notes
     where tenant = :tenant and user_id = :user and agent = :agent"""

@@ -471,7 +471,10 @@ _SET_SCHEMA = schema(
 _LIST_SCHEMA = schema(
     prefix={"type": "string", "description": "Only keys that start with this."},
     area=_AREA,
-    after={"type": "string", "description": "The `next` of the previous page, to get the page after it."},
+    after={
+        "type": "string",
+        "description": "The `next` of the previous page, to get the page after it.",
+    },
 )
 _TEXT = {"type": "string"}
 _VERSION = {"type": "integer"}

@@ -14,8 +14,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a session the active one of its user and agent.
-         * @description Make a session the active one of its user and agent.
+         * Make a session the active session of its user and agent.
+         * @description Make a session the active session of its user and agent.
          *
          *     On the command line: `retain sessions activate trip`
          */
@@ -513,8 +513,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the active session of the scope's user and agent; start one if there is none.
-         * @description Return the active session of the scope's user and agent; start one if there is none.
+         * Return the active session of the scope's user and agent, or start a new session.
+         * @description Return the active session of the scope's user and agent, or start a new session.
          *
          *     A `stored_id` that is not the active session's is stale and is ignored.
          *
@@ -602,8 +602,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Replace the text under a heading, up to the next one of the same or a higher level.
-         * @description Replace the text under a heading, up to the next one of the same or a higher level.
+         * Replace the text under a heading, up to the next heading of the same or a higher level.
+         * @description Replace the text under a heading, up to the next heading of the same or a higher level.
          *
          *     On the command line: `retain notes replace-section Preferences "- coffee, now" --user ada --agent scout`
          */
@@ -651,8 +651,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return a unified diff of a version against the one before it, or against another.
-         * @description Return a unified diff of a version against the one before it, or against another.
+         * Return a unified diff of a version against the version before it, or against another.
+         * @description Return a unified diff of a version against the version before it, or against another.
          *
          *     On the command line: `retain notes diff 4 --against 1 --user ada --agent scout`
          */
@@ -1178,8 +1178,8 @@ export interface paths {
         get: operations["sessions_list"];
         put?: never;
         /**
-         * Start a session and make it the active one; a client may choose the `id`.
-         * @description Start a session and make it the active one; a client may choose the `id`.
+         * Start a session and make it the active session; a client may choose the `id`.
+         * @description Start a session and make it the active session; a client may choose the `id`.
          *
          *     On the command line: `retain sessions add trip --user ada --agent scout --label 'A trip'`
          */
@@ -1587,7 +1587,7 @@ export interface paths {
          * Remove one message.
          * @description Remove one message.
          *
-         *     Its number is not used again, and a summary that covers it stays as it is.
+         *     Its number is not used again. A summary that covers it is not changed.
          *
          *     On the command line: `retain messages remove trip 1`
          */
@@ -1953,8 +1953,8 @@ export interface paths {
         put: operations["state_set"];
         post?: never;
         /**
-         * Remove a key; with `if_version`, only that version of it.
-         * @description Remove a key; with `if_version`, only that version of it.
+         * Remove a key; with `if_version`, only if it has that version.
+         * @description Remove a key; with `if_version`, only if it has that version.
          *
          *     On the command line: `retain state remove theme --user ada`
          */
