@@ -168,14 +168,14 @@ class Audit:
         **settings: Any,
     ) -> Memory:
         """Open the audited database; it is closed at the end of the group."""
-        chosen = replace(
+        chosen_settings = replace(
             Settings(),
             database=database or self.database,
             rate_per_second=0,
             **settings,
         )
-        models = Models(chosen, main=main, summary=summary)
-        memory = Memory.open(settings=chosen, models=models, clock=clock, tools=tools)
+        models = Models(chosen_settings, main=main, summary=summary)
+        memory = Memory.open(settings=chosen_settings, models=models, clock=clock, tools=tools)
         return self._stack.enter_context(memory)
 
     def scope(self, memory: Memory, user: str | None = "ada", agent: str | None = "scout") -> Scope:
@@ -257,8 +257,8 @@ def refusal(action: Callable[[], object]) -> str:
 
 def tool(scope: Scope, name: str, session: str | None = None, **arguments: Any) -> dict[str, Any]:
     """Call one memory tool of a scope as a model would."""
-    (chosen,) = scope.tools([name], session=session)
-    return chosen.call(arguments)
+    (definition,) = scope.tools([name], session=session)
+    return definition.call(arguments)
 
 
 def system_text(messages: list[dict[str, Any]]) -> str:

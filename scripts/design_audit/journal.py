@@ -130,8 +130,8 @@ def prompt_text(audit: Audit) -> None:
     with audit.item(
         "jrn-19", "The prompt of an agent without a system prompt has its name."
     ) as item:
-        mine = planner.sessions.resume()
-        text = system_text(planner.context(mine.id, "Hello").messages)
+        planner_session = planner.sessions.resume()
+        text = system_text(planner.context(planner_session.id, "Hello").messages)
         item.check("You are NAME.", text.startswith("You are planner.\n\n# Your Private Memory"))
 
     with audit.item("jrn-20", "An agent never sees another agent's entries.") as item:
@@ -366,10 +366,12 @@ def administration(audit: Audit) -> None:
         item.check("without a key: 401", denied.status_code == 401)
 
     with audit.item("jrn-45", "Another tenant can neither see nor delete entries.") as item:
-        mine = me.entries.add("Private.", kind="core")
+        private_entry = me.entries.add("Private.", kind="core")
         foreign = memory.scope(tenant=f"{audit.tenant}-other", user="ada", agent="scout")
         item.check("no list", not list(foreign.entries.list()))
-        item.check("no removal", "NotFound" in refusal(lambda: foreign.entries.remove(mine.id)))
+        item.check(
+            "no removal", "NotFound" in refusal(lambda: foreign.entries.remove(private_entry.id))
+        )
 
     for id, promise in (
         ("jrn-46", "The page dims expired entries and asks before deleting."),

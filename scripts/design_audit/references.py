@@ -157,11 +157,14 @@ def retrieving(audit: Audit) -> None:
         item.check("by its key", answer["content"] == "All went well.")
 
     with audit.item("ref-18", "Large content is read page by page.") as item:
-        one = tool(me, "retrieve_memory", memory_key=key)
-        two = tool(me, "retrieve_memory", memory_key=key, page=2)
-        item.check("the first page says that there is more", "more" in one)
-        item.check("the second page continues", two["content"] and two["content"] != one["content"])
-        item.check("a page is bounded", len(one["content"]) < len(LOG) / 2)
+        first_page = tool(me, "retrieve_memory", memory_key=key)
+        second_page = tool(me, "retrieve_memory", memory_key=key, page=2)
+        item.check("the first page says that there is more", "more" in first_page)
+        item.check(
+            "the second page continues",
+            second_page["content"] and second_page["content"] != first_page["content"],
+        )
+        item.check("a page is bounded", len(first_page["content"]) < len(LOG) / 2)
 
     with audit.item("ref-19", "Lines, the beginning, the end or a pattern can be read.") as item:
         parts: tuple[tuple[dict[str, Any], str], ...] = (
@@ -405,8 +408,8 @@ def tools_of_agents(audit: Audit) -> None:
         answer = http.post("/api/chat", json={"message": "Which?", "agent_id": "scout"}).json()
         item.check("the function was called", answer.get("tools") == ["list_packages"])
         refs = list(me.refs.list(session=answer["session_id"]))
-        whole = LOG.replace("package", "crate").encode()
-        item.check("its output is stored whole", [me.refs.content(r.key) for r in refs] == [whole])
+        output = LOG.replace("package", "crate").encode()
+        item.check("its output is stored whole", [me.refs.content(r.key) for r in refs] == [output])
         shown = str(model.requests[-1].messages)
         item.check("the model sees the placeholder", refs[0].key in shown)
         item.check("not the output", "crate-300 " not in shown)

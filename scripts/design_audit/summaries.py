@@ -67,8 +67,10 @@ def storage(audit: Audit) -> None:
 
     with audit.item("sum-05", "An in-memory database has the same fields.") as item:
         in_memory = audit.open(database="memory:").scope(user="ada", agent="x")
-        mine = in_memory.sessions.resume()
-        item.check("summary and count", (mine.summary, mine.summarized_count) == ("", 0))
+        new_session = in_memory.sessions.resume()
+        item.check(
+            "summary and count", (new_session.summary, new_session.summarized_count) == ("", 0)
+        )
 
     with audit.item("sum-06", "Conversations survive a restart with their summary.") as item:
         model = ScriptedModel(SUMMARY)
@@ -166,19 +168,19 @@ def folding(audit: Audit) -> None:
     with audit.item(
         "sum-16", "If summaries are off, all stored messages are used verbatim."
     ) as item:
-        off = audit.open(summary=ScriptedModel(SUMMARY))
-        mine = audit.scope(off, user="bob")
-        plain = mine.sessions.resume().id
-        talk(mine, plain, 30)
-        off.run_jobs(tenants=[audit.tenant])
-        text = everything(mine.context(plain, "And now?", budget=32_000).messages)
-        item.check("there is no summary", mine.sessions.get(plain).summary == "")
+        without_summaries = audit.open(summary=ScriptedModel(SUMMARY))
+        bob = audit.scope(without_summaries, user="bob")
+        plain = bob.sessions.resume().id
+        talk(bob, plain, 30)
+        without_summaries.run_jobs(tenants=[audit.tenant])
+        text = everything(bob.context(plain, "And now?", budget=32_000).messages)
+        item.check("there is no summary", bob.sessions.get(plain).summary == "")
         item.check("the first turn is in the context", "Question 1 about" in text)
 
     with audit.item("sum-17", "A background job summarizes automatically.") as item:
-        on = audit.open(summary=ScriptedModel(SUMMARY), **SMALL)
-        on.run_jobs(tenants=[audit.tenant])
-        item.check("the other session is summarized", mine.sessions.get(plain).summary == SUMMARY)
+        with_summaries = audit.open(summary=ScriptedModel(SUMMARY), **SMALL)
+        with_summaries.run_jobs(tenants=[audit.tenant])
+        item.check("the other session is summarized", bob.sessions.get(plain).summary == SUMMARY)
 
 
 def configuration(audit: Audit) -> None:
@@ -293,8 +295,8 @@ def endpoints(audit: Audit) -> None:
 
     with audit.item("sum-30", "A replay of chats with tools has only prompts and answers.") as item:
         noisy = ScriptedModel(calling(("search_memory", {"query": "trains"})), "By train.")
-        mine = audit.open(main=noisy, summary=ScriptedModel(SUMMARY), **SMALL)
-        talking = audit.http(mine)
+        tool_memory = audit.open(main=noisy, summary=ScriptedModel(SUMMARY), **SMALL)
+        talking = audit.http(tool_memory)
         fresh = me.sessions.add().id
         for number in range(3):
             body = {"message": f"Question {number}?", "session_id": fresh, "agent_id": "scout"}
