@@ -74,6 +74,11 @@ class Plan:
             self._server = PostgresServer("modern")
         return self._server.create(name)
 
+    def server_pid(self) -> int:
+        """Return the process id of the PostgreSQL server."""
+        assert self._server is not None
+        return int((self._server.data / "postmaster.pid").read_text().split()[0])
+
     def close(self) -> None:
         """Close all memories and the server."""
         for memory in self._opened:
