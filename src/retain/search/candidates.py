@@ -37,6 +37,7 @@ _HEADER_TYPE = [
 ]
 _FINGERPRINT = slice(_HEADER.size - 4, _HEADER.size)
 _BYTES_PER_WORD = 3
+_HASH_MASK = 2 ** (8 * _BYTES_PER_WORD) - 1
 
 
 class Digest(NamedTuple):
@@ -142,20 +143,18 @@ class DigestColumns:
         starts = (size + repeated).tolist()  # of the hashes
         hashes = [each[start:] for each, start in zip(packed, starts, strict=True)]
         # How many distinct words each has; the counts and the hashes of all, one after the other.
-        self.distinct = [len(each) // _BYTES_PER_WORD for each in hashes]
-        self.hashes = np.zeros((sum(self.distinct), 4), np.uint8)
-        self.hashes[:, :_BYTES_PER_WORD] = np.frombuffer(b"".join(hashes), np.uint8).reshape(
-            -1, _BYTES_PER_WORD
-        )
-        self.hashes = self.hashes.view("<i4")[:, 0]
-        self.counts = np.ones(len(self.hashes), np.uint8)
+        self.distinct = np.array([len(each) for each in hashes], int) // _BYTES_PER_WORD
+        total = int(self.distinct.sum())
+        # Four bytes at each third place; the fourth belongs to the next hash.
+        joined = b"".join([*hashes, b"\0"])
+        self.hashes = np.ndarray(total, "<i4", joined, strides=(_BYTES_PER_WORD,)) & _HASH_MASK
+        self.counts = np.ones(total, np.uint8)
         # The words of each that occur more than once are its first ones.
-        place_in_digest = np.arange(len(self.hashes)) - np.repeat(
-            np.cumsum(self.distinct) - self.distinct, self.distinct
-        )
-        is_repeated = place_in_digest < np.repeat(repeated, self.distinct)
-        counts = [each[size:start] for each, start in zip(packed, starts, strict=True)]
-        self.counts[is_repeated] = np.frombuffer(b"".join(counts), np.uint8)
+        counts = b"".join([each[size:start] for each, start in zip(packed, starts, strict=True)])
+        first_words = np.cumsum(self.distinct) - self.distinct
+        first_counts = np.cumsum(repeated) - repeated
+        places = np.arange(len(counts)) + np.repeat(first_words - first_counts, repeated)
+        self.counts[places] = np.frombuffer(counts, np.uint8)
 
 
 def fingerprints(packed: Sequence[bytes]) -> Sequence[int]:
