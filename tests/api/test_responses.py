@@ -25,8 +25,8 @@ def test_rows_of_messages_are_rendered_like_their_records() -> None:
             ],
         )
         for options in ({}, {"last": 2}, {"tokens": 8}, {"before": 3}, {"turns_only": True}):
-            records = me.messages.window("trip", **options)  # type: ignore[arg-type]
-            rows = window_rows(me.messages, "trip", **options)  # type: ignore[arg-type]
+            records = me.messages.window("trip", **options)
+            rows = window_rows(me.messages, "trip", **options)
             assert json.loads(written(MessageRows("trip", rows))) == as_json(records)
             assert json.loads(written(records)) == as_json(records)
         assert json.loads(written(records[0])) == as_json(records[0])

@@ -863,7 +863,9 @@ def test_copied_texts_of_an_older_version_are_dropped(tmp_path: Path) -> None:
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     messages = [NewMessage("user", f"I bought kite number {n}.") for n in range(TAIL + 20)]
-    me.messages.extend("s", [*messages, NewMessage("user", [{"type": "text", "text": "kite"}])])
+    me.messages.extend(
+        "s", [*messages, NewMessage("user", {"parts": [{"type": "text", "text": "kite"}]})]
+    )
     me.messages.append("s", "user", "kites and gliders " * 1000)
     expected = me.search("kite number 7", limit=5).hits
     before = rows(memory)

@@ -15,8 +15,15 @@ from typing import Any, NoReturn, TypeVar
 
 from retain.base.errors import Invalid
 from retain.storage.blobs import Blobs, Stored
-from retain.storage.database import Database, Finding, Step, Transaction, UnscopedSql, Work
-from retain.storage.tables import Table
+from retain.storage.database import (
+    Database,
+    Finding,
+    SampledTable,
+    Step,
+    Transaction,
+    UnscopedSql,
+    Work,
+)
 
 T = TypeVar("T")
 
@@ -68,7 +75,7 @@ class TransactionDatabase:
     def engine(self) -> str:
         return self._database.engine()
 
-    def estimate_rows(self, tenant: str, table: Table) -> NoReturn:
+    def estimate_rows(self, tenant: str, table: SampledTable) -> NoReturn:
         raise _not_in_a_transaction("estimate sizes")
 
     def figures(self) -> dict[str, float]:

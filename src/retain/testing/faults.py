@@ -23,8 +23,14 @@ from typing import Any, Literal, TypeVar
 from retain.base.errors import InDoubt, RetainError, Unreachable
 from retain.memory import Memory
 from retain.storage.blobs import Blobs
-from retain.storage.database import Database, Finding, Step, Transaction, Work
-from retain.storage.tables import Table
+from retain.storage.database import (
+    Database,
+    Finding,
+    SampledTable,
+    Step,
+    Transaction,
+    Work,
+)
 from retain.storage.writer import Writer
 
 T = TypeVar("T")
@@ -187,7 +193,7 @@ class FaultyDatabase:
         """Describe the real database."""
         return self._database.engine()
 
-    def estimate_rows(self, tenant: str, table: Table) -> int:
+    def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         """Return the estimate of the real database."""
         return self._database.estimate_rows(tenant, table)
 

@@ -31,6 +31,7 @@ from retain.storage.database import (
     EVERY_TENANT,
     Finding,
     Row,
+    SampledTable,
     Step,
     T,
     Transaction,
@@ -47,7 +48,6 @@ from retain.storage.postgres.connections import (
     translate_error,
 )
 from retain.storage.postgres.pipeline import Pipeline, SentStatement
-from retain.storage.tables import Table
 from retain.storage.transaction_database import forbid_in_transaction
 
 COLUMN_TYPES = {
@@ -434,7 +434,7 @@ class PostgresDatabase:
             row = connection.execute("show server_version").fetchone() or ("",)
         return f"PostgreSQL {row[0]}, as {self._settings.postgres_role or 'the connecting role'}"
 
-    def estimate_rows(self, tenant: str, table: Table) -> int:
+    def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         def work(tx: Transaction) -> int:
             (pages,) = tx.one(
                 "select pg_relation_size(to_regclass(:table)) / 8192 where :tenant <> ''",
@@ -444,7 +444,8 @@ class PostgresDatabase:
             (hits,) = tx.one(
                 table.count_sampled("tablesample system (:percent)"), percent=percent
             ) or (0,)
-            return round(hits * 100 / percent)
+            estimate: int = round(hits * 100 / percent)
+            return estimate
 
         return self.read(tenant, work, long=True)
 

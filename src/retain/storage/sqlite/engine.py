@@ -27,6 +27,7 @@ from retain.storage.database import (
     EVERY_TENANT,
     Finding,
     Row,
+    SampledTable,
     Step,
     T,
     Transaction,
@@ -45,7 +46,6 @@ from retain.storage.sqlite.connection import (
 )
 from retain.storage.sqlite.fork import ConnectionGate
 from retain.storage.sqlite.group_commit import GroupCommit, Job
-from retain.storage.tables import Table
 from retain.storage.transaction_database import forbid_in_transaction
 
 SAMPLED_ROWS = 200
@@ -383,7 +383,7 @@ class SqliteDatabase:
         mode = self._with_reader(lambda connection: connection.pragma("journal_mode"))
         return f"SQLite {apsw.sqlite_lib_version()}, {mode}"
 
-    def estimate_rows(self, tenant: str, table: Table) -> int:
+    def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         def work(tx: Transaction) -> int:
             low, _ = tx.one(table.outermost("min(rowid)")) or (None, "")
             high, _ = tx.one(table.outermost("max(rowid)")) or (None, "")
@@ -399,7 +399,8 @@ class SqliteDatabase:
                 ),
                 sample=json.dumps(sample),
             ) or (0,)
-            return round(hits * len(numbers) / len(sample))
+            estimate: int = round(hits * len(numbers) / len(sample))
+            return estimate
 
         return self.read(tenant, work)
 
