@@ -315,7 +315,7 @@ class AsyncFacts:
         since: datetime | None = None,
         evidence: Sequence[str] = (),
     ) -> Fact:
-        """Replace a fact by a corrected one, and return that."""
+        """Replace a fact by a corrected fact, and return the new fact."""
     async def retract(self, id: str) -> Fact:
         """Retract a fact that is not true. The fact that it replaced is true again."""
     async def confirm(self, id: str) -> Fact:

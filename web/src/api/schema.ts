@@ -202,8 +202,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace a fact by a corrected one, and return that.
-         * @description Replace a fact by a corrected one, and return that.
+         * Replace a fact by a corrected fact, and return the new fact.
+         * @description Replace a fact by a corrected fact, and return the new fact.
          *
          *     since: the time of the change; without it, the fact was never true
          *
@@ -3174,7 +3174,7 @@ export interface components {
         };
         /**
          * Fact
-         * @description Something that is known, with when it is true and which messages say so.
+         * @description A known fact: its words, when it is true, and the messages that support it.
          */
         Fact: {
             /** Id */
@@ -3223,7 +3223,7 @@ export interface components {
         };
         /**
          * FactChange
-         * @description One change of a fact; changes with the same step were made and are undone together.
+         * @description One change of a fact. Changes of the same step were made together and are undone together.
          */
         FactChange: {
             /** Fact */

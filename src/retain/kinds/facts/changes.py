@@ -78,7 +78,7 @@ class Step:
     def retract(self, row: Row, action: str = "retracted", *, withdrawn: bool = False) -> Row:
         """Retract a fact. The fact that it replaced is true again.
 
-        withdrawn: what said it is gone, so a fact that it corrected is true again, too
+        withdrawn: its evidence was removed, so a fact that it corrected is true again, too
         """
         retracted = self.change(row, action, status="retracted")
         replaced = self._tx.one(

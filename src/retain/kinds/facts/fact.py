@@ -46,7 +46,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that is known, with when it is true and which messages say so."""
+    """A known fact: its words, when it is true, and the messages that support it."""
 
     id: str
     subject: str
@@ -69,7 +69,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class FactChange:
-    """One change of a fact; changes with the same step were made and are undone together."""
+    """One change of a fact. Changes of the same step were made together and are undone together."""
 
     fact: str
     statement: str

@@ -1,7 +1,7 @@
 """Facts: what is known about a user and the people and things they talk about.
 
-A fact stands beside the messages that it comes from. Its words never change: a correction, or newer
-knowledge, is a fact of its own that replaces it. All agents of a user share the user's facts.
+A fact is linked to the messages that it comes from. Its words never change: a correction, or newer
+knowledge, is a new fact that replaces it. All agents of a user share the user's facts.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Facts(Kind):
         since: datetime | None = None,
         evidence: Sequence[str] = (),
     ) -> Fact:
-        """Replace a fact by a corrected one, and return that.
+        """Replace a fact by a corrected fact, and return the new fact.
 
         since: the time of the change; without it, the fact was never true
 
@@ -317,7 +317,7 @@ class Facts(Kind):
             row = self._get_locked(tx, id)
             self._require_person_if_confirmed(row)
             newer = column(row, "replaced_by")
-            if newer is None:  # nothing says any more until when the older fact was true
+            if newer is None:  # it is unknown again until when the older fact was true
                 tx.send(
                     """update facts set status = 'retracted'
                        where tenant = :tenant and replaced_by = :id and status = 'replaced'""",
@@ -428,7 +428,7 @@ class Facts(Kind):
         return row
 
     def _get_locked(self, tx: Transaction, id: str, messages: Sequence[Evidence] = ()) -> Row:
-        """Return a fact after locking the facts of its user, and messages that shall support it."""
+        """Return a fact after locking the facts of its user, and the messages to link to it."""
         user = column(self._get(tx, id), "user_id")
         lock_messages(tx, user, messages)
         lock_facts(tx, user)
