@@ -240,7 +240,7 @@ def meanwhile(memory: Memory, statement: str, do: Callable[[], object]) -> Itera
         return run
 
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("run", "all"):
+        for name in ("run", "all", "send"):
             patched.setattr(kind, name, after(getattr(kind, name)))
         yield
     other.join()

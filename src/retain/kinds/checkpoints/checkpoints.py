@@ -318,9 +318,9 @@ class Checkpoints(Kind):
             for line, ns in places:
                 target_line = self._line(target, ns)
                 tx.send(_THREAD, line=target_line, **self._place(target, ns))
-                tx.run(_COPY_VALUES, line=line, there=target_line)
-                tx.run(_COPY_WRITES, line=line, there=target_line)
-                tx.run(_COPY, line=line, there=target_line)
+                tx.send(_COPY_VALUES, line=line, there=target_line)
+                tx.send(_COPY_WRITES, line=line, there=target_line)
+                tx.send(_COPY, line=line, there=target_line)
                 copied += int((tx.one(_COUNT, line=line) or (0,))[0])
             return copied
 
