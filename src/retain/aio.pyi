@@ -319,7 +319,7 @@ class AsyncFacts:
     async def retract(self, id: str) -> Fact:
         """Retract a fact that is not true. The fact that it replaced is true again."""
     async def confirm(self, id: str) -> Fact:
-        """Confirm a fact: learning never replaces it. A pending fact becomes active."""
+        """Confirm a fact, so that only a person can change it. A pending fact becomes active."""
     async def undo(self, id: str) -> Fact:
         """Undo the last step that changed a fact, also for other facts that the step changed."""
     async def forget(self, id: str) -> None:

@@ -250,8 +250,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Confirm a fact: learning never replaces it. A pending fact becomes active.
-         * @description Confirm a fact: learning never replaces it. A pending fact becomes active.
+         * Confirm a fact, so that only a person can change it. A pending fact becomes active.
+         * @description Confirm a fact, so that only a person can change it. A pending fact becomes active.
          *
          *     On the command line: `retain facts confirm 0199…`
          */

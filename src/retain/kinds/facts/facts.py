@@ -283,7 +283,7 @@ class Facts(Kind):
         return self._write("retract", work, row={"id": id})
 
     def confirm(self, id: str) -> Fact:
-        """Confirm a fact: learning never replaces it. A pending fact becomes active."""
+        """Confirm a fact, so that only a person can change it. A pending fact becomes active."""
         canonical.key(id, "id")
         if self._owner.source not in PEOPLE:
             raise Forbidden(problem="only a person can confirm a fact")
