@@ -289,6 +289,22 @@ def test_a_question_is_embedded_while_its_words_are_looked_up(
         assert hit.legs == ("words", "vectors")
 
 
+def test_a_question_is_embedded_if_no_thread_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=Settings(embedder="encoder")) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        me.messages.append(me.sessions.add("s").id, "user", "The harbour of Porto")
+        memory.run_jobs()
+        monkeypatch.setattr(threading.Thread, "start", fail)
+        (hit,) = me.search("harbour")
+        assert hit.legs == ("words", "vectors")
+        monkeypatch.undo()
+
+
 def test_an_encoder_that_fails_leaves_the_search_by_words(tmp_path: Path) -> None:
     class Failing(ConversationEncoder):
         def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

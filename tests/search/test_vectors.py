@@ -126,6 +126,19 @@ def test_several_threads_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(threads) == 4
 
 
+def test_one_thread_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(3000)
+    alone = table.scores(VectorCache(1 << 30))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(vector_cache, "ROWS_PER_THREAD", 500)
+
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    assert table.scores(VectorCache(1 << 30)) == alone
+
+
 def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     monkeypatch.setattr(vector_cache, "ROWS_PER_THREAD", 500)

@@ -111,7 +111,10 @@ def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | No
             embedding.set_exception(error)
 
     # A thread of its own, because the threads of a pool would be missing in the child of a fork.
-    Thread(target=embed, name="retain-embed-question").start()
+    try:
+        Thread(target=embed, name="retain-embed-question").start()
+    except RuntimeError:  # no more threads can be started
+        embed()
     return embedding
 
 

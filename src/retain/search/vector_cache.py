@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -161,7 +162,9 @@ class Scan:
             return
         # A new pool each time, because its threads would be missing in the child of a fork.
         with ThreadPoolExecutor(others) as pool:
-            futures = [pool.submit(work) for _ in range(others)]
+            futures = []
+            with suppress(RuntimeError):  # no more threads can be started
+                futures = [pool.submit(work) for _ in range(others)]
             work()
             for future in futures:
                 future.result()
