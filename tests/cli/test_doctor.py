@@ -280,6 +280,17 @@ def test_a_nearly_full_disk(look: Doctor, engine: str, monkeypatch: pytest.Monke
 
 
 @one_engine
+def test_a_large_database_is_not_verified(
+    look: Doctor, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`retain verify` does it; `retain doctor` must not take minutes."""
+    monkeypatch.setattr(doctor, "MAX_VERIFIED_ROWS", 0)
+    with Memory.open(url, settings=Settings()) as memory:
+        memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
+    _, result = look()
+    assert [item["found"] for item in result["verify"]] == ["Not verified: the database is large."]
+
+
 def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     look()
     assert main(["doctor"]) == 0

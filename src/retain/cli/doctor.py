@@ -44,6 +44,7 @@ WARN_FREE_BYTES = 1 << 30
 MIN_FREE_BYTES = 128 << 20
 WARN_LAG_SECONDS = 60.0
 MAX_VERIFIED_BYTES = 256 << 20  # only `retain verify` checks larger files
+MAX_VERIFIED_ROWS = 300_000
 SERVER_SECONDS = 2.0
 MAX_STATUS_BYTES = 64 << 10
 
@@ -215,8 +216,9 @@ def _check_database(memory: Memory) -> Iterator[Check]:
     yield from _check_disk(figures)
     if schema != expected:
         return
-    if figures.get("file_bytes", 0) > MAX_VERIFIED_BYTES:
-        yield Check("verify", "ok", "Not verified: the file is large.", "Run `retain verify`.")
+    is_large = figures.get("file_bytes", 0) > MAX_VERIFIED_BYTES
+    if is_large or sum(memory.counts().values()) > MAX_VERIFIED_ROWS:
+        yield Check("verify", "ok", "Not verified: the database is large.", "Run `retain verify`.")
     else:
         yield from _verify(memory)
     yield _check_keys(memory)
