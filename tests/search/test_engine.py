@@ -396,6 +396,31 @@ class TestVectors:
         assert len(rows.nearest(best, result, most=3)) == 3
 
 
+@pytest.mark.parametrize(("share", "batches"), [(1, 1), (20, 2), (2, 3)])
+def test_filtered_rows_are_read_in_few_batches(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch, share: int, batches: int
+) -> None:
+    """One row in `share` of the rows belongs to another agent, or all do to the same."""
+    numbers = []
+    for place in range(400):
+        hidden = share > 1 and place % share == 0
+        numbers += rows.add("walrus", agent="other" if hidden else "scout")
+    hidden_numbers = set(numbers[::share]) if share > 1 else set()
+    newest_first = [number for number in reversed(numbers) if number not in hidden_numbers]
+    read: list[int] = []
+    visible = type(rows.engine)._visible  # type: ignore[attr-defined]
+
+    def record(self: IndexReader, tx: Transaction, some: Sequence[int], *more: Any) -> Any:
+        read.append(len(some))
+        return visible(self, tx, some, *more)
+
+    monkeypatch.setattr(type(rows.engine), "_visible", record)
+    asked = SearchFilter(user="ada", agent="scout")
+    assert rows.matching("walrus", asked, 100) == newest_first[:100]
+    assert len(read) <= batches
+    assert sum(read) <= 100 * (1 if share == 1 else share / (share - 1)) + 60
+
+
 @pytest.fixture
 def modern(postgres_url: str) -> Iterator[Rows]:
     with Memory.open(postgres_url, settings=SETTINGS) as memory:

@@ -245,14 +245,14 @@ class IndexReader:
     ) -> list[CandidateRow]:
         """Return the first rows that pass the filter, checked in growing batches."""
         rows: list[CandidateRow] = []
-        start = 0
-        size = limit + limit // 4
-        while start < len(ranked) and len(rows) < limit:
-            batch = ranked[start : start + size].tolist()
+        checked = 0
+        size = limit
+        while checked < len(ranked) and len(rows) < limit:
+            batch = ranked[checked : checked + size].tolist()
             visible = self._visible(tx, batch, filter)
             rows += [visible[number] for number in batch if number in visible]
-            start += size
-            size = min(4 * size, MAX_ROWS_PER_CHECK)
+            checked += size
+            size = min(_next_batch(limit, len(rows), checked), MAX_ROWS_PER_CHECK)
         return rows[:limit]
 
     def extent(self, tx: Transaction, filter: SearchFilter) -> int:
@@ -312,16 +312,16 @@ class IndexReader:
             self._vectors.compare(scan, (tx.tenant, model, owner), source, narrow)
         nearest: list[tuple[CandidateRow, float]] = []
         checked = 0
-        size = limit + limit // 4
+        size = limit
         while len(nearest) < limit and checked < len(scan):
-            numbers, scores = scan.best(size)
+            numbers, scores = scan.best(checked + size)
             batch = numbers[checked:].tolist()
             visible = self._visible(tx, batch, filter)
             for number, score in zip(batch, scores[checked:].tolist(), strict=True):
                 if number in visible:
                     nearest.append((visible[number], score))
-            checked = size
-            size *= 4
+            checked += size
+            size = _next_batch(limit, len(nearest), checked)
         return nearest[:limit]
 
     def cosines(
@@ -342,6 +342,18 @@ class IndexReader:
         for owner in _row_owners(user):
             pages += self._vectors.lookup((tx.tenant, model, owner), numbers)
         return _cosines_by_number(vector, pages)
+
+
+def _next_batch(limit: int, passed: int, checked: int) -> int:
+    """Return how many rows to check next for a filter: probably enough, if as many pass as before.
+
+    passed: the number of rows that have passed
+    checked: the number of rows that have been checked
+    """
+    if not passed:
+        return 4 * checked
+    expected = (limit - passed) * checked // passed
+    return max(expected + expected // 4, checked // 2)
 
 
 def _cosines_by_number(vector: Vector, pages: Sequence[Page]) -> dict[int, float]:
