@@ -106,11 +106,7 @@ class RetainStore(BaseStore):
         # Positions in the results of each item to read; reads that refresh the TTL apart.
         reads: dict[bool, dict[tuple[Namespace, str], list[int]]] = {}
         changes: dict[tuple[Namespace, str], Put | Drop] = {}
-        last_namespace: Any = None
-        for operation in operations:
-            if not isinstance(operation, PutOp) or operation.namespace != last_namespace:
-                _check_namespace(operation)
-                last_namespace = getattr(operation, "namespace", None)
+        _check_namespaces(operations)
         for position, operation in enumerate(operations):
             if isinstance(operation, GetOp):
                 positions = reads.setdefault(bool(operation.refresh_ttl), {})
@@ -131,7 +127,8 @@ class RetainStore(BaseStore):
                     results[position] = None if item is None else Item(**namespaces.record(item))
         if changes:
             namespaces.write(self.scope, list(changes.values()))
-            self._embed([change for change in changes.values() if isinstance(change, Put)])
+            if self.scope.services.embedder is not None:
+                self._embed([change for change in changes.values() if isinstance(change, Put)])
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -165,7 +162,7 @@ class RetainStore(BaseStore):
         Vectors of larger batches are computed by a server, or by `memory.run_jobs()`, and so are
         those that fail here: the items are stored, so `put` must not fail.
         """
-        if self.scope.services.embedder is None or len(puts) > MAX_EMBEDDED_PUTS:
+        if len(puts) > MAX_EMBEDDED_PUTS:
             return
         area = area_of(self.scope.owner.user)
         ids = [
@@ -298,6 +295,15 @@ class LangChainEmbedder:
         vectors = np.asarray(self.embeddings.embed_documents(list(texts)), np.float32)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         return vectors
+
+
+def _check_namespaces(operations: Sequence[Op]) -> None:
+    """Check the namespace of each operation; the puts of a batch often have the same one."""
+    last_namespace: Any = None
+    for operation in operations:
+        if not isinstance(operation, PutOp) or operation.namespace != last_namespace:
+            _check_namespace(operation)
+            last_namespace = getattr(operation, "namespace", None)
 
 
 def _check_namespace(operation: Op) -> None:

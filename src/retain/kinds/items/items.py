@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any
 
 from retain.base import canonical, clock, limits
@@ -78,6 +78,9 @@ _PUT = """
         fields = excluded.fields, source = excluded.source, expires_at = excluded.expires_at,
         updated_at = :now,
         created_at = case when items.expires_at <= :now then :now else items.created_at end"""
+# Many items that are written at once are often new, or not indexed: one lookup says so for all.
+_ANY_INDEX_ROW = """select 1 from search_items where tenant = :tenant and kind = 'items'
+    and id >= :first and id <= :last limit 1"""
 # One condition of a filter each, with the parameters of `probe_parameters`.
 _TEXT_PROBE = "and cast({fields} ->> :text_name as {text}) in (:text, :other_text)"
 _NUMBER_PROBE = """and cast({fields} -> :number_name as {number})
@@ -210,21 +213,15 @@ class Items(Kind):
         if not changes:
             return
         checked = sorted(self._checked_changes(changes), key=lambda change: change[:2])
+        are_plain_puts = all(change.raw and change.if_version is None for change in checked)
 
         def work(tx: Transaction) -> None:
-            rows: dict[str, Sequence[IndexRow]] = {}
-            for is_put, group in groupby(checked, lambda change: bool(change.raw)):
-                group_changes = list(group)
-                for change in group_changes:
-                    rows[change.index_id] = self._index_rows(tx, change)
-                if is_put and all(change.if_version is None for change in group_changes):
-                    tx.many(_PUT, [self._values(tx, change) for change in group_changes])
-                elif is_put:
-                    for change in group_changes:
-                        self._put(tx, change)
-                else:
-                    for change in group_changes:
-                        self._drop(tx, change)
+            if are_plain_puts:
+                tx.many(_PUT, [self._values(tx, change) for change in checked])
+            else:
+                for change in checked:
+                    self._apply(tx, change)
+            rows = {change.index_id: self._index_rows(tx, change) for change in checked}
             self._replace_in_index(tx, rows)
 
         self._write("write", work)
@@ -458,18 +455,14 @@ class Items(Kind):
 
     def _replace_in_index(self, tx: Transaction, rows: Mapping[str, Sequence[IndexRow]]) -> None:
         """Replace the index rows of items, by their ids."""
-        indexed: object = len(rows) == 1
-        if not indexed:
-            # Many items at once are often new, or not indexed: one lookup says so for all.
-            indexed = tx.one(
-                """select 1 from search_items where tenant = :tenant and kind = 'items'
-                   and id >= :first and id <= :last limit 1""",
-                first=min(rows),
-                last=max(rows),
-            )
-        if indexed:
-            self._services.index.remove_all(tx, self.name, list(rows))
-        self._services.index.add(tx, [row for item in rows.values() for row in item])
+        index = self._services.index
+        if len(rows) == 1:
+            index.remove(tx, self.name, next(iter(rows)))
+        elif tx.one(_ANY_INDEX_ROW, first=min(rows), last=max(rows)):
+            index.remove_all(tx, self.name, list(rows))
+        added = [row for item in rows.values() for row in item]
+        if added:
+            index.add(tx, added)
 
     def _put(self, tx: Transaction, change: Change) -> tuple[PlacedItem, Sequence[IndexRow]]:
         """Write an item; return it and its index rows."""
@@ -486,6 +479,15 @@ class Items(Kind):
         if row is None:
             raise self._wrong_version(tx, change)
         return placed_item(row), self._index_rows(tx, change)
+
+    def _apply(self, tx: Transaction, change: Change) -> None:
+        """Write or remove an item."""
+        if not change.raw:
+            self._drop(tx, change)
+        elif change.if_version is None:
+            tx.send(_PUT, **self._values(tx, change))
+        else:
+            self._put(tx, change)
 
     def _drop(self, tx: Transaction, change: Change) -> None:
         dropped = tx.run(
