@@ -782,6 +782,25 @@ def test_the_words_of_the_tail_are_written_at_once(tmp_path: Path) -> None:
         assert memory.database.read("acme", lambda tx: tx.one(segments)) == (1, "acme")
 
 
+def test_the_tail_of_short_processes_is_absorbed(tmp_path: Path) -> None:
+    """SQLite only. A process looks at the length of the tail when it adds its first row."""
+    url = f"sqlite:///{tmp_path}/short.db"
+    absorbed = "select number, :tenant from search_absorbed"
+    with Memory.open(url) as first:
+        me = first.scope(tenant="acme", user="ada", agent="scout")
+        session = me.sessions.add()
+        me.messages.extend(session.id, [NewMessage("user", f"kite {n}") for n in range(TAIL - 8)])
+        for n in range(7):
+            me.messages.append(session.id, "user", f"glider {n}")
+        assert first.database.read("acme", lambda tx: tx.one(absorbed)) == (0, "acme")
+        with Memory.open(url) as second:
+            again = second.scope(tenant="acme", user="ada", agent="scout")
+            again.messages.append(session.id, "user", "balloon")
+        assert first.database.read("acme", lambda tx: tx.one(absorbed)) == (TAIL, "acme")
+        (word,) = analysis.analyse("kite")
+        assert count_matches(first, word) == TAIL - 8
+
+
 def test_removing_rows_does_not_rewrite_the_words_of_others(tmp_path: Path) -> None:
     """SQLite only. Other writers would wait for it; compacting does it in small steps."""
     with Memory.open(f"sqlite:///{tmp_path}/removed.db") as memory:

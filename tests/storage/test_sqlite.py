@@ -480,3 +480,16 @@ def test_a_filesystem_without_a_size_is_not_full(tmp_path: Path) -> None:
     assert files.has_room(Path("/proc"))
     with pytest.raises(Unreachable, match=r"/proc/x\.db: unable to open database file"):
         open_connection(Path("/proc/x.db"), 5.0, writing=True, relaxed=False)
+
+
+def test_values_are_bound_in_the_order_of_their_names(file: Path) -> None:
+    """A name in quotes or in a comment is no parameter, and a repeated name is one."""
+    sql = """select :b, ':c', :a, :b, :tenant, 'it''s :d' -- not :e
+        , :now > 0"""
+    with Memory.open(address(file), settings=SETTINGS) as memory:
+        read = memory.database.read
+        expected = ("2", ":c", 1, "2", "acme", "it's :d", 1)
+        assert read("acme", lambda tx: tx.one(sql, a=1, b="2", unused=3)) == expected
+        assert read("acme", lambda tx: tx.one("select :tenant")) == ("acme",)
+        with pytest.raises(KeyError, match="b"):
+            read("acme", lambda tx: tx.one(sql, a=1))

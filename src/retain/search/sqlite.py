@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from retain.search.vector_cache import Numbers
 
 TAIL = 128
-"""Rows that are moved into FTS5 at once."""
+"""Every so many rows, the tail is moved into FTS5."""
+ROWS_PER_TAIL_CHECK = 16
+"""A process looks at the length of the tail after adding this many rows, and after its first."""
 ROWS_PER_READ = 8192
 SCALE_FACTOR = 10**15
 MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
@@ -107,26 +109,28 @@ class SqliteEngine(IndexReader):
     def __init__(self, vector_mib: int = 512) -> None:
         super().__init__(vector_mib)
         self._tail_words: dict[Row, set[str]] = {}
+        self._unchecked_rows = ROWS_PER_TAIL_CHECK
 
     # -- writing ---------------------------------------------------------------------------------
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows; move the tail into FTS5 if they make it long enough."""
-        if len(rows) == 1:
-            (last,) = tx.one(f"{INSERT_ITEM} returning number", **rows[0]) or (0,)
-        else:
-            tx.many(INSERT_ITEM, rows)
-            last, _ = tx.one(NEWEST_NUMBER) or (0, "")
-        if last // TAIL != (last - len(rows)) // TAIL:
-            self._absorb(tx, last)
+        tx.many(INSERT_ITEM, rows)
+        self._unchecked_rows += len(rows)
+        if self._unchecked_rows < ROWS_PER_TAIL_CHECK:
+            return
+        self._unchecked_rows = 0
+        last, _ = tx.one(NEWEST_NUMBER) or (0, "")
+        absorbed, _ = tx.one(ABSORBED_NUMBER) or (0, "")
+        if last // TAIL > absorbed // TAIL:
+            self._absorb(tx, absorbed, last)
 
-    def _absorb(self, tx: Transaction, last: int) -> None:
-        """Move the tail up to a row into FTS5."""
+    def _absorb(self, tx: Transaction, after: int, last: int) -> None:
+        """Move the tail, the rows after a number, up to a row into FTS5."""
         waiting = f"""select number, tenant, user_id, kind, {ITEM_SESSION}, author, title, {TEXT},
                 at, place
             from search_items where number > :after and number <= :last and :tenant <> ''
             order by number limit :size"""
-        after, _ = tx.one(ABSORBED_NUMBER) or (0, "")
         while rows := tx.all(waiting, after=after, last=last, size=ROWS_PER_READ):
             word_rows = []
             digests = []

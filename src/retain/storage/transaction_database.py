@@ -164,7 +164,8 @@ def as_database(database: Database, tx: Transaction) -> Iterator[TransactionData
 
 def forbid_in_transaction(database: Database) -> None:
     """Raise `Invalid` if this thread is inside a transaction of the database."""
-    if any(used is database for used in _thread.databases):
+    databases = _thread.databases
+    if databases and any(used is database for used in databases):
         raise Invalid(
             field="work", problem="uses a scope from outside: use only the one that it is given"
         )
