@@ -380,8 +380,12 @@ def test_the_database_rejects_nothing_that_a_filter_matches(memory: Memory) -> N
 @one_engine
 def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only rows that the filter may match leave the database."""
+
+    def item_value(n: int) -> dict[str, Any]:
+        return {"n": n, "double": 2 * n, "odd": n % 2 == 1}
+
     me = memory.scope(tenant="acme", user="ada").items
-    me.write([Put(("p",), f"{n:03}", {"n": n, "odd": n % 2 == 1}, None, []) for n in range(300)])
+    me.write([Put(("p",), f"{n:03}", item_value(n), None, []) for n in range(300)])
     parsed: list[Any] = []
     match = json_fields.match
 
@@ -394,6 +398,8 @@ def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.M
         ({"n": {"$lt": 2}}, ["000", "001"]),
         ({"n": 7}, ["007"]),
         ({"odd": True, "n": {"$gte": 298}}, ["299"]),
+        ({"n": {"$lt": 2}, "double": {"$gt": 0}}, ["001"]),
+        ({"double": {"$gt": 594}, "n": {"$lt": 299}}, ["298"]),
     ):
         parsed.clear()
         assert [item.key for item in me.list(where=where)] == keys

@@ -33,7 +33,6 @@ Place = tuple[str, ...]
 
 _PROBED_NAME = re.compile("[a-zA-Z][a-zA-Z0-9_]{0,99}")
 _MAX_PROBED_NUMBER = 10**15
-_ABOVE_EVERY_NUMBER = 1.7e308
 _BOOLEAN_TEXTS = {True: ("true", "1"), False: ("false", "0")}
 """What `->>` returns for a boolean, on one engine and on the other."""
 
@@ -180,7 +179,7 @@ def checked_filter(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def probe_parameters(where: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters of the text probe and of the number probe, for one condition each.
+    """Return the parameters of a text probe and of a number probe, for one condition each.
 
     A probe lets every matching row through, and perhaps others: engines do not agree on how numbers
     are rounded and how booleans look. So the filter itself is applied to what a probe lets through.
@@ -196,14 +195,13 @@ def probe_parameters(where: Mapping[str, Any]) -> dict[str, str]:
             parameters |= {"text_name": name, "text": texts[0], "other_text": texts[1]}
         elif isinstance(equal, str) and equal.isprintable():
             parameters |= {"text_name": name, "text": equal, "other_text": equal}
-        elif bounds := _number_bounds(comparisons):
-            low, high = bounds
-            parameters |= {"number_name": name, "low": repr(low), "high": repr(high)}
+        elif "number_name" not in parameters and (bounds := _number_bounds(comparisons)):
+            parameters |= {"number_name": name, **bounds}
     return parameters
 
 
-def _number_bounds(comparisons: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return bounds of the numbers that match comparisons, a little too wide; None if there are none."""
+def _number_bounds(comparisons: Mapping[str, Any]) -> dict[str, str]:
+    """Return the bounds of the numbers that match comparisons, `low` and `high`, a bit too wide."""
     bounds = {
         comparison: float(bound)
         for comparison, bound in comparisons.items()
@@ -213,11 +211,14 @@ def _number_bounds(comparisons: Mapping[str, Any]) -> tuple[float, float] | None
     }
     lows = [bounds[name] for name in ("$eq", "$gt", "$gte") if name in bounds]
     highs = [bounds[name] for name in ("$eq", "$lt", "$lte") if name in bounds]
-    if not lows and not highs:
-        return None
-    low = max(lows, default=-_ABOVE_EVERY_NUMBER)
-    high = min(highs, default=_ABOVE_EVERY_NUMBER)
-    return low - 1e-9 * max(1.0, abs(low)), high + 1e-9 * max(1.0, abs(high))
+    result = {}
+    if lows:
+        low = max(lows)
+        result["low"] = repr(low - 1e-9 * max(1.0, abs(low)))
+    if highs:
+        high = min(highs)
+        result["high"] = repr(high + 1e-9 * max(1.0, abs(high)))
+    return result
 
 
 def matching_items(rows: Iterable[Row], where: Mapping[str, Any]) -> Iterator[PlacedItem]:

@@ -83,8 +83,10 @@ _ANY_INDEX_ROW = """select 1 from search_items where tenant = :tenant and kind =
     and id >= :first and id <= :last limit 1"""
 # One condition of a filter each, with the parameters of `probe_parameters`.
 _TEXT_PROBE = "and cast({fields} ->> :text_name as {text}) in (:text, :other_text)"
-_NUMBER_PROBE = """and cast({fields} -> :number_name as {number})
-    between cast(:low as {number}) and cast(:high as {number})"""
+_NUMBER = "and cast({fields} -> :number_name as {number})"
+_RANGE_PROBE = _NUMBER + " between cast(:low as {number}) and cast(:high as {number})"
+_LOW_PROBE = _NUMBER + " >= cast(:low as {number})"
+_HIGH_PROBE = _NUMBER + " <= cast(:high as {number})"
 _SLOTS = "abcdefghijklmnop"
 """One statement reads as many items as there are slots."""
 
@@ -573,7 +575,13 @@ class Items(Kind):
         Each read fetches more of them.
         """
         text_probe = _TEXT_PROBE if "text_name" in probe else ""
-        number_probe = _NUMBER_PROBE if "number_name" in probe else ""
+        number_probe = ""
+        if "low" in probe and "high" in probe:
+            number_probe = _RANGE_PROBE
+        elif "low" in probe:
+            number_probe = _LOW_PROBE
+        elif "high" in probe:
+            number_probe = _HIGH_PROBE
         if newest:
             # The values are read only of the rows that are wanted: not by a join, which is planned
             # badly before a table is analyzed, and not by an index on the time, by which PostgreSQL
