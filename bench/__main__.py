@@ -62,6 +62,12 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, help="create the databases in this folder, on the disk to measure"
     )
+    parser.add_argument(
+        "--largest",
+        type=int,
+        metavar="MESSAGES",
+        help="the largest database of the growth benchmark, up to 1000000",
+    )
     options = parser.parse_args()
     out = Console(width=None if sys.stdout.isatty() else 160)
     err = Console(stderr=True)
@@ -72,6 +78,7 @@ def main() -> int:
 
     sections: dict[str, str] = {}
     with planned(options.quick, options.folder, progress) as plan:
+        plan.largest = options.largest
         description = describe_machine(plan)
         out.print(description, highlight=False)
         for name in options.only or BENCHMARKS:

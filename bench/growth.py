@@ -7,7 +7,6 @@ reference. Every message has a vector. The verbs are those of one user.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,8 +41,8 @@ MAX_SIZE = 1_000_000
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield a table per engine. The variable RETAIN_GROWTH sets the largest size, up to a million."""
-    largest = int(os.environ.get("RETAIN_GROWTH", plan.amount(SIZES[-1], SIZES[1])))
+    """Yield a table per engine."""
+    largest = plan.largest or plan.amount(SIZES[-1], SIZES[1])
     sizes = [size for size in (*SIZES, MAX_SIZE) if size <= largest]
     yield measure_growth(plan, "SQLite", f"sqlite:///{plan.new_folder()}/growth.db", sizes)
     yield measure_growth(plan, "PostgreSQL", plan.postgres("growth"), sizes)

@@ -44,6 +44,8 @@ class Plan:
     quick: bool
     folder: Path
     progress: Callable[[str], None]
+    largest: int | None = None
+    """The largest database of the growth benchmark."""
     _server: PostgresServer | None = None
     _opened: list[Memory] = field(default_factory=list)
 
