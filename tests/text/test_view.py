@@ -332,7 +332,7 @@ def test_a_slow_path_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """P16: no match in the searched part differs from no match."""
     monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
     shown = view.path(file(JSON), "$.a", 500)
-    assert (shown.text, shown.what) == ("", "nothing: no value at $.a in what was searched")
+    assert (shown.text, shown.what) == ("", "nothing: no value at $.a in the part that was searched")
     assert shown.more == "The search was stopped after -1 seconds; use a longer path."
 
 
@@ -347,7 +347,7 @@ def test_a_stopped_path_shows_its_matches(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(TimeLimit, "is_exceeded", is_exceeded)
     content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
     shown = view.path(file(content), "$" + "..*" * 8, 500)
-    assert shown.what.endswith("in what was searched")
+    assert shown.what.endswith("in the part that was searched")
     assert (
         f"The search was stopped after {view.SEARCH_SECONDS:.0f} seconds; use a longer path."
         in shown.more

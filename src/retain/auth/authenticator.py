@@ -168,23 +168,25 @@ def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
     credential: bytes | None = None
     for name, value in headers:
         if name == b"authorization":
-            scheme, _, sent = value.strip().partition(b" ")
-            sent = sent.strip() if scheme.lower() == b"bearer" else b""
+            scheme, _, candidate = value.strip().partition(b" ")
+            candidate = candidate.strip() if scheme.lower() == b"bearer" else b""
         elif name == b"x-api-key":
-            sent = value.strip()
+            candidate = value.strip()
         else:
             continue
         if name == b"authorization" and value.strip().lower() == b"bearer":
             continue  # examples send this if the variable for the key is empty
-        is_second = credential is not None and credential != sent
-        if is_second or not sent or len(sent) > MAX_CREDENTIAL_BYTES:
+        is_second = credential is not None and credential != candidate
+        if is_second or not candidate or len(candidate) > MAX_CREDENTIAL_BYTES:
             raise Unauthorized(problem=INVALID_CREDENTIAL)
-        credential = sent
+        credential = candidate
     return credential
 
 
 def has_only_foreign_keys(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether a request has keys, but no retain key: vendors' clients always send a key."""
-    sent = [value.strip() for name, value in headers if name in (b"authorization", b"x-api-key")]
+    credentials = [
+        value.strip() for name, value in headers if name in (b"authorization", b"x-api-key")
+    ]
     prefix = PREFIX.encode()
-    return bool(sent) and not any(prefix in value for value in sent)
+    return bool(credentials) and not any(prefix in value for value in credentials)

@@ -66,8 +66,8 @@ class Principal:
 
         Raises Forbidden if it names another user or agent than the principal is bound to.
         """
-        for field, bound, named in (("user", self.user, user), ("agent", self.agent, agent)):
-            if bound is not None and named not in (None, bound):
+        for field, bound, requested in (("user", self.user, user), ("agent", self.agent, agent)):
+            if bound is not None and requested not in (None, bound):
                 raise Forbidden(problem=f"this key is bound to the {field} {bound!r}")
         return self.tenant, self.user or user, self.agent or agent
 

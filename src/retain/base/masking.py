@@ -291,10 +291,10 @@ def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -
     with _lock:
         _counts.update(kinds)
     if mode == "reject":
-        listed = ", ".join(sorted(set(kinds)))
+        kind_names = ", ".join(sorted(set(kinds)))
         raise Invalid(
             field=field,
-            problem=f"appears to contain a secret ({listed}); remove it, or write where it is stored instead",
+            problem=f"appears to contain a secret ({kind_names}); remove it, or write where it is stored instead",
         )
     return masked if mode == "mask" else value
 

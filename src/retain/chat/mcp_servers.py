@@ -42,7 +42,7 @@ _log = logging.getLogger("retain.chat")
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _CachedTools:
     """The tools of a server as it described them, or the reason why they could not be listed."""
 
     until: float
@@ -50,7 +50,7 @@ class _Listed:
     problem: str = ""
 
 
-_listed: WeakKeyDictionary[McpServer, _Listed] = WeakKeyDictionary()
+_cached_tools: WeakKeyDictionary[McpServer, _CachedTools] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -75,19 +75,19 @@ class McpConnections:
     def tools(self, server: McpServer) -> list[ExtraTool]:
         """Return the tools of a server. Raise ToolFailure if they cannot be listed."""
         with _lock:
-            listed = _listed.get(server)
-        if listed is None or listed.until < time.monotonic():
+            cached = _cached_tools.get(server)
+        if cached is None or cached.until < time.monotonic():
             try:
                 descriptions = self._call(server, _list_tools)
-                listed = _Listed(time.monotonic() + LIST_SECONDS, descriptions)
+                cached = _CachedTools(time.monotonic() + LIST_SECONDS, descriptions)
             except ToolFailure as failure:
-                listed = _Listed(time.monotonic() + RETRY_SECONDS, problem=str(failure))
+                cached = _CachedTools(time.monotonic() + RETRY_SECONDS, problem=str(failure))
             with _lock:
-                _listed[server] = listed
-        if listed.problem:
-            raise ToolFailure(listed.problem)
+                _cached_tools[server] = cached
+        if cached.problem:
+            raise ToolFailure(cached.problem)
         tools: dict[str, ExtraTool] = {}
-        for tool in listed.tools:
+        for tool in cached.tools:
             name = _unused_name(f"{server.name}__{tool.name}", tools)
             tools[name] = self._tool(server, tool, name)
         return list(tools.values())

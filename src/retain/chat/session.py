@@ -27,12 +27,12 @@ def enter(
     If the scope has no agent, the session's agent answers, or `agent` in a new session.
     """
     if id is None:
-        mine = of_agent(scope, scope.owner.agent or agent)
+        agent_scope = of_agent(scope, scope.owner.agent or agent)
         try:
-            return mine, mine.sessions.active()
+            return agent_scope, agent_scope.sessions.active()
         except NotFound:
-            require_agent(mine)
-            return mine, _acting(mine, caller, "sessions_add").sessions.resume()
+            require_agent(agent_scope)
+            return agent_scope, _acting(agent_scope, caller, "sessions_add").sessions.resume()
     try:
         session = scope.sessions.get(id)
     except NotFound:
@@ -42,16 +42,16 @@ def enter(
             field="agent_id",
             problem=f"must be empty or the session's agent {session.agent!r}, not {scope.owner.agent!r}",
         )
-    mine = of_agent(scope, session.agent)
-    if mine.owner.user is None:
-        mine = Scope(mine.services, replace(mine.owner, user=session.user))
+    agent_scope = of_agent(scope, session.agent)
+    if agent_scope.owner.user is None:
+        agent_scope = Scope(agent_scope.services, replace(agent_scope.owner, user=session.user))
     try:
-        active = mine.sessions.active().id
+        active = agent_scope.sessions.active().id
     except NotFound:
         active = ""
     if active != id:
-        session = _acting(mine, caller, "sessions_activate").sessions.activate(id)
-    return mine, session
+        session = _acting(agent_scope, caller, "sessions_activate").sessions.activate(id)
+    return agent_scope, session
 
 
 def _acting(scope: Scope, caller: Caller | None, action: str) -> Scope:

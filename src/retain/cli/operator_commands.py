@@ -49,8 +49,8 @@ def migrate_status(arguments: Arguments) -> int:
             for migration in memory.migrations
         ]
     if arguments.json:
-        listed = [dict(zip(("number", "name", "state"), row, strict=True)) for row in rows]
-        show({"version": current, "migrations": listed}, json_wanted=True)
+        migrations = [dict(zip(("number", "name", "state"), row, strict=True)) for row in rows]
+        show({"version": current, "migrations": migrations}, json_wanted=True)
     else:
         print_table(("number", "name", "state"), rows)
     return 0

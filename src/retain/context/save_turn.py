@@ -40,8 +40,8 @@ def save_turn(
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         raise Invalid(field="messages", problem="must be a non-empty list of messages")
     call = None if usage is None else checked(owner, services.settings, _usage(usage), session)
-    sent = [message_fields(message, index) for index, message in enumerate(messages)]
-    once = None if key is None else (canonical.key(key, "key"), _digest(sent))
+    fields = [message_fields(message, index) for index, message in enumerate(messages)]
+    once = None if key is None else (canonical.key(key, "key"), _digest(fields))
     stored_report = None
     if report is not None:
         stored_report = json.dumps(report.as_json(), ensure_ascii=False, separators=(",", ":"))
@@ -69,7 +69,7 @@ def save_turn(
 
     is_settled = True
     try:
-        shortened = _capture_outputs(refs, session, sent, prepared)
+        shortened = _capture_outputs(refs, session, fields, prepared)
         rows = new_rows(owner, services.settings, shortened)
         return turns._write(
             "save", write, row=lambda turn: {"id": turn.id}, idempotent=once is not None
@@ -100,7 +100,7 @@ def _usage(usage: Usage | Mapping[str, Any]) -> Usage:
 
 def _digest(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return a hash of the messages as they were sent, before outputs became references."""
-    sent = []
+    hashed = []
     for message in messages:
         content = message["content"]
         raw: Any = {"text": content}
@@ -111,8 +111,8 @@ def _digest(messages: Sequence[Mapping[str, Any]]) -> str:
             for name, value in message.items()
             if value is not None and name != "content"
         }
-        sent.append({**rest, "content": raw})
-    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
+        hashed.append({**rest, "content": raw})
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
 
 def _capture_outputs(

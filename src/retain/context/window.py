@@ -334,8 +334,8 @@ def with_speaker(name: str, text: str) -> str:
 def _with_unique_ids(seq: int, calls: Sequence[Call]) -> list[Call]:
     unique: list[Call] = []
     for number, call in enumerate(calls):
-        taken = {other.id for other in unique}
-        id = call.id if call.id and call.id not in taken else f"call_{seq}_{number}"
+        used_ids = {other.id for other in unique}
+        id = call.id if call.id and call.id not in used_ids else f"call_{seq}_{number}"
         unique.append(Call(id, call.name, call.arguments))
     return unique
 

@@ -134,10 +134,10 @@ class Models:
             return self.main
         name = settings.summary_model or settings.model
         # Another provider has another address and key: do not use those of the main model.
-        same = _provider_of(name) == _provider_of(settings.model)
-        url = settings.summary_base_url or (settings.base_url if same else "")
+        is_same_provider = _provider_of(name) == _provider_of(settings.model)
+        url = settings.summary_base_url or (settings.base_url if is_same_provider else "")
         key = settings.summary_api_key
-        if not key and same and url.rstrip("/") == settings.base_url.rstrip("/"):
+        if not key and is_same_provider and url.rstrip("/") == settings.base_url.rstrip("/"):
             key = settings.api_key
         elif not key and url:
             # The key in the provider's environment variable is not meant for another address.

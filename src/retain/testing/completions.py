@@ -75,10 +75,10 @@ class Answer:
             f"data: {json.dumps({**self._frame('chat.completion.chunk'), 'choices': choices})}\n\n"
         )
 
-    def _frame(self, what: str) -> dict[str, Any]:
+    def _frame(self, object_type: str) -> dict[str, Any]:
         return {
             "id": "chatcmpl-fake",
-            "object": what,
+            "object": object_type,
             "created": int(time.time()),
             "model": self.model,
         }

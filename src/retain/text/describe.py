@@ -106,12 +106,14 @@ def _describe_json(head: str, *, is_complete: bool) -> str:
         if not value:
             return "JSON object, empty"
         names = [f"{name}{_length(inner)}" for name, inner in value.items()]
-        return f"JSON object with the {'keys' if len(names) > 1 else 'key'} {_listed(names)}"
+        return f"JSON object with the {'keys' if len(names) > 1 else 'key'} {_join_names(names)}"
     if isinstance(value, list):
         if not value:
             return "JSON array, empty"
         if all(isinstance(item, dict) for item in value[:20]):
-            return f"JSON array of {len(value):,} objects with the keys {_listed(list(value[0]))}"
+            return (
+                f"JSON array of {len(value):,} objects with the keys {_join_names(list(value[0]))}"
+            )
         return f"JSON array of {len(value):,}"
     return f"JSON {type(value).__name__}"
 
@@ -122,10 +124,10 @@ def _length(value: Any) -> str:
     return f" ({len(value):,} keys)" if isinstance(value, dict) and len(value) > 1 else ""
 
 
-def _listed(names: list[str]) -> str:
-    listed = ", ".join(name.strip()[:30] for name in names[:MAX_LISTED_KEYS])
+def _join_names(names: list[str]) -> str:
+    names_text = ", ".join(name.strip()[:30] for name in names[:MAX_LISTED_KEYS])
     more = len(names) - MAX_LISTED_KEYS
-    return f"{listed} and {more:,} more" if more > 0 else listed
+    return f"{names_text} and {more:,} more" if more > 0 else names_text
 
 
 def _describe_text(head: str, tail: str, *, is_output: bool) -> str:

@@ -190,14 +190,14 @@ def _is_binary(data: bytes) -> bool:
 
 def _decode(data: bytes, *, is_html: bool) -> str:
     """Decode by byte order mark, by the charset of a web page, as UTF-8, or as Western text."""
-    named = ""
+    declared = ""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
-            named = encoding
+            declared = encoding
             break
-    if not named and is_html:
-        named = _charset(data)
-    for encoding in filter(None, (named, "utf-8")):
+    if not declared and is_html:
+        declared = _charset(data)
+    for encoding in filter(None, (declared, "utf-8")):
         try:
             return data.decode(encoding, "replace" if encoding == "utf-16" else "strict")
         except ValueError:
@@ -206,8 +206,8 @@ def _decode(data: bytes, *, is_html: bool) -> str:
     non_ascii = len(text) - len(text.encode("ascii", "ignore"))
     if 20 * text.count("\ufffd") < non_ascii:
         return text  # UTF-8 with a few broken bytes
-    if named not in ("", "utf-8", "utf-8-sig"):
-        return data.decode(named, "replace")
+    if declared not in ("", "utf-8", "utf-8-sig"):
+        return data.decode(declared, "replace")
     if _NOT_WESTERN.search(data):
         raise Invalid(
             field="file", problem="is text in an unknown encoding; save it as UTF-8 first"

@@ -230,14 +230,14 @@ def _choose(new: Sequence[_Candidate], old: Sequence[_Candidate], room: int) -> 
         spent = 0
         for candidate in sorted(group, key=_rank):
             cost = _cost(candidate)
-            same = _find_same(candidate, chosen)
-            if same is not None:
+            same_index = _find_same(candidate, chosen)
+            if same_index is not None:
                 # Of two sentences that say the same, keep the newer: it may be a correction.
-                other = chosen[same]
+                other = chosen[same_index]
                 extra = cost - _cost(other)
                 is_newer = candidate.position > other.position and candidate.text != other.text
                 if is_newer and extra <= left:
-                    chosen[same] = candidate
+                    chosen[same_index] = candidate
                     left -= extra
                 continue
             if cost > left or spent + cost > share:

@@ -73,7 +73,7 @@ def parse_path(path: str) -> tuple[JSONPathSegment, ...]:
 def describe_value(value: Json) -> str:
     """Describe a value in a few words."""
     if isinstance(value, dict):
-        return f"an object with the keys {_listed(list(value))}" if value else "an empty object"
+        return f"an object with the keys {_join_names(list(value))}" if value else "an empty object"
     if isinstance(value, list):
         return f"an array of {len(value):,}" if value else "an empty array"
     names = {str: "text", bool: "true or false", int: "a number", float: "a number"}
@@ -192,31 +192,31 @@ def _is_singular(segment: JSONPathSegment) -> bool:
 
 def _check_exists(value: Json, segments: Iterable[JSONPathSegment]) -> None:
     """Raise an error that says where a path ends, and which keys exist there."""
-    here = "$"
+    path = "$"
     for segment in segments:
         selector: Any = segment.selectors[0]
         children = _children(value, selector)
         if not children:
             raise Invalid(
-                field="path", problem=f"selects nothing: {_missing(value, selector, here)}"
+                field="path", problem=f"selects nothing: {_missing(value, selector, path)}"
             )
         value = children[0]
         name = getattr(selector, "name", None)
-        here += f"[{selector.index}]" if name is None else f".{name}"
+        path += f"[{selector.index}]" if name is None else f".{name}"
 
 
-def _missing(value: Json, selector: Any, here: str) -> str:
+def _missing(value: Json, selector: Any, path: str) -> str:
     is_object = isinstance(value, dict)
     name = getattr(selector, "name", None)
     if name is None or not is_object:
         hint = "; use [0] or [*]" if name is not None and isinstance(value, list) else ""
-        return f"{here} is {describe_value(value)}{hint}"
+        return f"{path} is {describe_value(value)}{hint}"
     close = difflib.get_close_matches(name, list(value)[:1000], 1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return f"{here} has no key {name!r}{hint} Its keys: {_listed(list(value)) or 'none'}"
+    return f"{path} has no key {name!r}{hint} Its keys: {_join_names(list(value)) or 'none'}"
 
 
-def _listed(names: list[str]) -> str:
-    listed = ", ".join(name[:40] for name in names[:MAX_LISTED_KEYS])
+def _join_names(names: list[str]) -> str:
+    names_text = ", ".join(name[:40] for name in names[:MAX_LISTED_KEYS])
     more = len(names) - MAX_LISTED_KEYS
-    return f"{listed} and {more:,} more" if more > 0 else listed
+    return f"{names_text} and {more:,} more" if more > 0 else names_text

@@ -480,9 +480,9 @@ def _find_section(headings: Sequence[Heading], header: str) -> tuple[int, int]:
 def _list_sections(headings: Sequence[Heading]) -> str:
     if not headings:
         return "there are no sections"
-    listed = ", ".join(shortened(heading.header) for heading in headings[:MAX_LISTED_SECTIONS])
+    headers = ", ".join(shortened(heading.header) for heading in headings[:MAX_LISTED_SECTIONS])
     more = len(headings) - MAX_LISTED_SECTIONS
-    return f"the sections are {listed}{f' and {more} more' if more > 0 else ''}"
+    return f"the sections are {headers}{f' and {more} more' if more > 0 else ''}"
 
 
 def shortened(header: str) -> str:
