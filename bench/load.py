@@ -154,7 +154,8 @@ class _Client(asyncio.Protocol):
         now = time.perf_counter()
         outcome = self._outcome
         status = int(self._head[9:12])
-        outcome.statuses[status] += 1
+        if now < self._until:  # a rejected client may wait for longer
+            outcome.statuses[status] += 1
         self._received.clear()
         self._response_bytes = 0
         wait = 0.0
@@ -202,7 +203,7 @@ async def _run(job: Job) -> Outcome:
             outcome.statuses[0] += 1
 
     await asyncio.gather(*(client(number) for number in range(job.clients)))
-    outcome.seconds = time.perf_counter() - started
+    outcome.seconds = min(time.perf_counter() - started, job.seconds)
     outcome.latencies.sort()
     return outcome
 

@@ -7,6 +7,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,3 +256,13 @@ def test_an_unconfigured_app_logs_nothing(
 ) -> None:
     calling().get("/api/sessions")
     assert capfd.readouterr().err == ""
+
+
+def test_a_line_is_ascii_and_has_any_value() -> None:
+    log = Log()
+    logs.request(logging.INFO, {"principal": "Zoë", "folder": Path("é"), "ms": 0.5})
+    line = log.text
+    assert line.isascii()
+    assert line.count("\n") == 1
+    fields = json.loads(line)
+    assert (fields["principal"], fields["folder"], fields["ms"]) == ("Zoë", "é", 0.5)

@@ -459,7 +459,7 @@ def test_requests_above_the_concurrency_limit_are_rejected(limited: Limited) -> 
         running = [asyncio.create_task(call(guard, request())) for _ in range(3)]
         waiting = [asyncio.create_task(call(guard, request("/api/chat", "POST"))) for _ in range(2)]
         await asyncio.sleep(0)
-        status, headers, body = await call(guard, request())
+        status, headers, body = await call(guard, request(client=("127.0.0.1", 2)))
         assert (status, headers[b"retry-after"]) == (503, b"1")
         assert b"Server at capacity: 3 requests" in body
         assert (await call(guard, request("/healthz")))[0] == 200

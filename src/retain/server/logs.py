@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import IO, Any
 
+import msgspec
+
 from retain.base.logging import FIELDS
 from retain.base.settings import Settings
 
@@ -55,7 +57,7 @@ REQUEST_LOGGER = "retain.requests"
 _UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-_encode = json.JSONEncoder(default=lambda value: escape(str(value))).encode
+_encoder = msgspec.json.Encoder(enc_hook=lambda value: escape(str(value)))
 _ONE_WORD = re.compile(r"[^\s=\"]+")
 _request_logger = logging.getLogger(REQUEST_LOGGER)
 _REQUEST_RECORD = vars(
@@ -97,7 +99,7 @@ class LineFormatter(logging.Formatter):
         """Return the line, without its end."""
         fields = self._fields(record)
         if self._as_json:
-            return _encode(fields)
+            return _as_json(fields)
         head = f"{fields.pop('time')} {fields.pop('level'):<7} {fields.pop('event')}"
         exception = fields.pop("exception", [])
         pairs = [f"{name}={_quote(value)}" for name, value in fields.items()]
@@ -122,6 +124,12 @@ class LineFormatter(logging.Formatter):
         if error is not None:
             fields["exception"] = [escape(line) for line in describe_exception(error)]
         return fields
+
+
+def _as_json(fields: Mapping[str, Any]) -> str:
+    """Return fields as one line of ASCII: a stream may have no other characters."""
+    line = _encoder.encode(fields).decode()
+    return line if line.isascii() else json.dumps(json.loads(line))
 
 
 def _event(record: logging.LogRecord) -> str:

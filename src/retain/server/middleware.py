@@ -23,6 +23,7 @@ from retain.base import limits
 from retain.base.errors import SettingsError, Unauthorized
 from retain.base.settings import Settings
 from retain.server import lifespan
+from retain.server.backoff import RETRY_SECONDS, Backoff
 from retain.server.cookies import SAFE, token_of
 from retain.server.guarded_request import BodyDeadline, GuardedRequest, Rejected
 from retain.server.rate_limit import Rate
@@ -37,7 +38,6 @@ LONG_RUNNING_PATHS = ("/api/chat", "/agent/", "/api/notes/changes", "/api/notes/
 a few of them cannot use up the slots of ordinary requests."""
 SIGN_IN = "/api/web/sign-in"
 """Keys arrive in the body here; wrong keys are counted, too."""
-RETRY_SECONDS = 1
 MAX_WAITING_BODIES = 1024
 MAX_WAITING_BODIES_PER_ADDRESS = 128
 """Requests whose bodies are still arriving. They do not count as running, so that slow clients
@@ -85,6 +85,7 @@ class ProtectionMiddleware:
         self._wrong_keys = Rate(settings.rate_per_second)
         self._wrong_sign_ins = Rate(settings.rate_per_second)
         self._deadline = BodyDeadline(limits.REQUEST_SECONDS)
+        self._backoff = Backoff(stopping)
         self._uploads = (
             ("/api/refs", limits.MAX_REF_BYTES),
             ("/api/knowledge", limits.MAX_DOCUMENT_BYTES),
@@ -124,7 +125,7 @@ class ProtectionMiddleware:
                 return
             if path not in HEALTH:
                 if path != METRICS:
-                    self._check_load(self.running(long=is_long))
+                    await self._check_load(scope, is_long=is_long)
                 self._check_rate(scope, guarded)
             has_body = self._check_body(scope, headers, guarded)
         except Rejected as rejected:
@@ -193,16 +194,19 @@ class ProtectionMiddleware:
             message = "Pages of this origin may not call the server. Add it to allowed_origins."
             raise Rejected(403, message)
 
-    def _check_load(self, running: int) -> None:
+    async def _check_load(self, scope: Scope, *, is_long: bool) -> None:
         """Reject a request if the server is stopping or at capacity."""
+        connection = scope.get("client")
+        await self._backoff.wait(connection)
         if self._stopping.is_set():
             message = "The server is stopping. Retry in a moment."
             raise Rejected(503, message, seconds=RETRY_SECONDS, closes=True)
+        running = self.running(long=is_long)
         if running >= limits.MAX_IN_FLIGHT:
-            message = (
-                f"Server at capacity: {running} requests are running. Retry in {RETRY_SECONDS} s."
-            )
-            raise Rejected(503, message, seconds=RETRY_SECONDS)
+            seconds = self._backoff.reject(connection)
+            message = f"Server at capacity: {running} requests are running. Retry in {seconds} s."
+            raise Rejected(503, message, seconds=seconds)
+        self._backoff.accept(connection)
 
     def _check_rate(self, scope: Scope, guarded: GuardedRequest) -> None:
         """Reject a client over its rate limit.
