@@ -332,7 +332,10 @@ def test_a_slow_path_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """P16: no match in the searched part differs from no match."""
     monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
     shown = view.path(file(JSON), "$.a", 500)
-    assert (shown.text, shown.what) == ("", "nothing: no value at $.a in the part that was searched")
+    assert (shown.text, shown.what) == (
+        "",
+        "nothing: no value at $.a in the part that was searched",
+    )
     assert shown.more == "The search was stopped after -1 seconds; use a longer path."
 
 
