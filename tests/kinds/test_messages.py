@@ -336,7 +336,7 @@ def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
     [
         (
             {"role": "user", "content": "x", "mood": 1},
-            "messages[0]: has an unknown field 'mood'; a message has role, content, author, tokens_in, tokens_out, cost, "
+            "messages[0]: has an unknown field 'mood'; the fields are role, content, author, tokens_in, tokens_out, cost, "
             "created_at, tool_calls, tool_call_id, name, function_call, refusal, annotations, audio, reasoning_content.",
         ),
         ({"role": "user"}, "messages[0]: requires `role` and `content`."),
