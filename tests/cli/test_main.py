@@ -341,6 +341,8 @@ def test_verify_fails_on_damage(url: str, run: Run) -> None:
     assert done.returncode == 1
     assert " of " in done.stdout
     assert session.id in done.stdout
+    assert run("retain verify --start 30").stdout
+    assert "must be from 1 to" in run("retain verify --start 1000").stderr
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

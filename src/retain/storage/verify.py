@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from retain.base.errors import Invalid
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.tables import Check, Table
@@ -60,6 +61,8 @@ def verify(
         *(partial(_run_check, database, check, tenants) for check in checks),
         lambda: blobs.verify(tenants),
     ]
+    if not 1 <= start <= len(steps):
+        raise Invalid(field="start", problem=f"must be from 1 to {len(steps)}, the last check")
     findings: list[Finding] = []
     for number, step in enumerate(steps, 1):
         if number >= start:
