@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import sys
@@ -77,3 +78,14 @@ def test_the_caller_may_start_it_later_or_never() -> None:
         with warming_up(memory, start=False) as thread:
             thread.start()
         assert not thread.is_alive()
+
+
+def test_what_was_loaded_is_not_searched_for_garbage() -> None:
+    settings = Settings(database="memory:", embedder="none")
+    gc.unfreeze()
+    try:
+        with Memory.open(settings=settings) as memory, warming_up(memory) as thread:
+            thread.join(120)
+            assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()

@@ -5,6 +5,7 @@ The libraries of a model take up to 15 seconds to import. The first chat must no
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -53,6 +54,7 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
             _log.warning("Warm-up could not load %s: %s", name, type(error).__name__)
         else:
             _log.info("Warm-up loaded %s in %.1f s", name, time.monotonic() - started)
+    gc.freeze()  # searching the libraries for garbage would stop all threads for 60 ms each time
 
 
 def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
