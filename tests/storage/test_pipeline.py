@@ -116,6 +116,19 @@ def test_a_failed_statement_undoes_the_transaction(memory: Memory) -> None:
     assert memory.database.read("acme", lambda tx: tx.one(COUNT)) == (0,)
 
 
+def test_a_caught_error_is_not_committed(memory: Memory) -> None:
+    """The server answers `commit` with a rollback, which is not an error of its own."""
+
+    def work(tx: Transaction) -> None:
+        tx.send(INSERT, name="a")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            tx.one(FAILING)
+
+    with pytest.raises(StorageError, match="rolled back"):
+        memory.database.write("acme", work)
+    assert memory.database.read("acme", lambda tx: tx.one(COUNT)) == (0,)
+
+
 def test_an_exception_discards_what_was_sent(memory: Memory) -> None:
     def work(tx: Transaction) -> None:
         tx.send(INSERT, name="a")

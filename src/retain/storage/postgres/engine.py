@@ -78,8 +78,9 @@ WAIT_SECONDS = 10.0
 STATEMENT_SECONDS = 15.0
 """The longest time for one statement, unless its transaction is `long`."""
 ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
-"""The longest wait for the server's answer to a statement, unless its transaction is `long`. The
-server should have stopped the statement by then, so it hangs or is unreachable."""
+"""The longest wait for the server's answer to statements that were sent together, unless their
+transaction is `long`. The server should have stopped a statement by then, so it hangs or is
+unreachable."""
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MAX_CACHED_BEGINS = 1000
@@ -133,8 +134,11 @@ class PostgresTransaction:
             # together with the commit, the commit would be in doubt.
             self._pipeline.wait()
         self.committing = True
-        self._pipeline.send(b"commit")
+        commit = self._pipeline.send(b"commit")
         self._pipeline.wait()
+        if commit.result is None or commit.result.command_status != b"COMMIT":
+            # The work has caught the error of a statement and gone on.
+            raise errors.InFailedSqlTransaction("a statement failed, so the server rolled back")
 
     def roll_back(self) -> None:
         """Undo everything; close the connection if that fails."""
