@@ -18,7 +18,7 @@ export type Loaded<T> = {
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, on: readonly unknown[]): Loaded<T> {
   const question = useQuestion(on);
   const { state, ask, stop, setState } = useLoadState<T>();
-  const [reloads, setRound] = useState(0);
+  const [reloads, setReloads] = useState(0);
   const latestQuestion = useRef(question);
   latestQuestion.current = question;
   const start = useEffectEvent(() => ask(question, load, (_, result) => result));
@@ -26,7 +26,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, on: readon
     start();
     return stop;
   }, [question, reloads, stop]);
-  const reload = useCallback(() => setRound((previous) => previous + 1), []);
+  const reload = useCallback(() => setReloads((previous) => previous + 1), []);
   const set = useCallback(
     (data: T) => {
       stop(); // a running request would return older data
@@ -59,7 +59,7 @@ export function usePages<T>(
 ): Pages<T> {
   const question = useQuestion(on);
   const { state, ask, stop, setState } = useLoadState<Page<T>>();
-  const [reloads, setRound] = useState(0);
+  const [reloads, setReloads] = useState(0);
   const last = useRef<string>(undefined);
   const page = (after: string | undefined) => {
     last.current = after;
@@ -83,7 +83,7 @@ export function usePages<T>(
     stale: state.stale,
     hasMore,
     more: () => hasMore && !state.loading && page(next),
-    reload: () => setRound((previous) => previous + 1),
+    reload: () => setReloads((previous) => previous + 1),
     retry: () => page(last.current),
     edit: (change) =>
       setState((previous) => ({

@@ -55,9 +55,9 @@ type Latest = {
 };
 
 export function AppProvider({ children }: { children: ReactNode }) {
-  const [server, setHere] = useState<ServerInfo>();
+  const [server, setServer] = useState<ServerInfo>();
   const [error, setError] = useState<unknown>();
-  const [chosenUser, setChosen] = useState(readStored(USER));
+  const [chosenUser, setChosenUser] = useState(readStored(USER));
   const [away, setAway] = useState<AppContext["away"]>(null);
   // Current values for calls outside of a render: the last principal, and the calls that wait for a new sign-in.
   const latest = useRef<Latest>({ away: null, waiting: [], onSignedOut: async () => false });
@@ -75,7 +75,7 @@ export function AppProvider({ children }: { children: ReactNode }) {
       if (current?.signed_in && identity(current) !== identity(next)) return startOver();
       latest.current.server = next;
       signIn(next.csrf, latest.current.onSignedOut);
-      setHere(next);
+      setServer(next);
       setError(undefined);
       setSignInState(null, same);
       return same;
@@ -111,7 +111,7 @@ export function AppProvider({ children }: { children: ReactNode }) {
       choosable: bound === null,
       choose: (user) => {
         store(USER, user);
-        setChosen(user);
+        setChosenUser(user);
       },
       may: (permission) => server.me?.permissions.includes(permission) ?? false,
       away,

@@ -60,23 +60,23 @@ function Text({ view, plain, stale }: { view: View; plain: boolean; stale: boole
 
 /** The form that chooses the part to show. */
 function ViewForm({ json, ask, busy }: { json: boolean; ask: (part: Part) => void; busy: boolean }) {
-  const [mode, setWay] = useState<ViewMode>("page");
+  const [mode, setMode] = useState<ViewMode>("page");
   const [typed, setTyped] = useState("1");
   const [regular, setRegular] = useState(false);
-  const [isInvalid, setWrong] = useState(false);
+  const [isInvalid, setIsInvalid] = useState(false);
   const selected = VIEWS.find((view) => view.mode === mode) ?? VIEWS[0];
   const choose = (next: ViewMode) => {
     const start = VIEWS.find((view) => view.mode === next)?.start ?? "";
-    setWay(next);
+    setMode(next);
     setTyped(start);
-    setWrong(false);
+    setIsInvalid(false);
     const part = partOf(next, start, false);
     if (part) ask(part);
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const part = partOf(mode, typed, regular);
-    setWrong(!part);
+    setIsInvalid(!part);
     if (part) ask(part);
   };
   return (

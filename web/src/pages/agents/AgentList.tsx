@@ -122,10 +122,10 @@ function Facts({ name }: { name: string }) {
 /** True once an element has been visible. */
 function useVisible(): [React.RefObject<HTMLLIElement | null>, boolean] {
   const ref = useRef<HTMLLIElement>(null);
-  const [isVisible, setSeen] = useState(false);
+  const [isVisible, setIsVisible] = useState(false);
   useEffect(() => {
     const watch = new IntersectionObserver((entries) => {
-      if (entries.some((entry) => entry.isIntersecting)) setSeen(true);
+      if (entries.some((entry) => entry.isIntersecting)) setIsVisible(true);
     });
     if (ref.current) watch.observe(ref.current);
     return () => watch.disconnect();

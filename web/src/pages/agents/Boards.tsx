@@ -16,7 +16,7 @@ export function Boards({ agent }: { agent: string }) {
   const { user, may } = useApp();
   const { query } = useRoute();
   const [making, setMaking] = useState(false);
-  const [reloads, setRound] = useState(0);
+  const [reloads, setReloads] = useState(0);
   const scope = { user, agent };
   const boards = useLoad((signal) => get("/api/entries/boards", { query: scope, signal }), [user, agent]);
   const names = Object.keys(boards.data ?? {}).sort();
@@ -51,7 +51,7 @@ export function Boards({ agent }: { agent: string }) {
             board={selected}
             members={boards.data[selected] ?? []}
             shared={boards.reload}
-            changed={() => setRound((previous) => previous + 1)}
+            changed={() => setReloads((previous) => previous + 1)}
           />
           <AgentView scope={scope} path="/api/entries/whiteboard" label="As the agent sees it" reloads={reloads} />
         </>

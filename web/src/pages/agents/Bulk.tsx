@@ -30,11 +30,11 @@ export function Bulk({ scope, selection, loaded, more, pickLoaded, pickMatching,
   const { may } = useApp();
   const [asking, setAsking] = useState(false);
   const [gathering, setGathering] = useState(false);
-  const [error, setWrong] = useState<string>();
+  const [error, setError] = useState<string>();
   const gather = async () => {
     setGathering(true);
-    setWrong(undefined);
-    await pickMatching().catch((error) => setWrong(errorMessage(error)));
+    setError(undefined);
+    await pickMatching().catch((error) => setError(errorMessage(error)));
     setGathering(false);
   };
   return (
@@ -79,10 +79,10 @@ function RemoveDialog({
   removed,
 }: Pick<Props, "scope" | "selection" | "removed"> & { close: () => void }) {
   const [done, setDone] = useState<number>();
-  const [error, setWrong] = useState<string>();
+  const [error, setError] = useState<string>();
   const confirmRemoval = async () => {
     const removedIds = new Set<string>();
-    setWrong(undefined);
+    setError(undefined);
     try {
       for (const ids of inParts([...selection.keys()], BATCH_SIZE)) {
         setDone(removedIds.size);
@@ -92,7 +92,7 @@ function RemoveDialog({
       notify(`${entries(removedIds.size)} deleted.`);
       close();
     } catch (error) {
-      setWrong(errorMessage(error));
+      setError(errorMessage(error));
       setDone(undefined);
     }
     removed(removedIds);

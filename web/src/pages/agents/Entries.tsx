@@ -34,15 +34,15 @@ export function Entries({ agent }: { agent: string }) {
   const list = useEntries(scope, searchFilter);
   const counts = useLoad((signal) => get("/api/entries/counts", { query: scope, signal }), [agent, scope.user]);
   const linkedEntry = useEntry(query.get("entry"), scope);
-  const [reloads, setRound] = useState(0);
-  const [selection, setPicked] = useState<Selection<Entry>>(new Map());
+  const [reloads, setReloads] = useState(0);
+  const [selection, setSelection] = useState<Selection<Entry>>(new Map());
   const [anchor, setAnchor] = useState<string | null>(null);
   const [adding, setAdding] = useState(false);
   const [importing, setImporting] = useState(false);
   const [removing, setRemoving] = useState<Entry>();
   const changed = () => {
     counts.reload();
-    setRound((previous) => previous + 1);
+    setReloads((previous) => previous + 1);
   };
   const onSaved = (entry: Entry) => {
     list.edit((items) => items.map((item) => (item.id === entry.id ? entry : item)));
@@ -51,7 +51,7 @@ export function Entries({ agent }: { agent: string }) {
   };
   const onRemoved = (ids: ReadonlySet<string>) => {
     list.edit((items) => items.filter((item) => !ids.has(item.id)));
-    setPicked((previous) => new Map([...previous].filter(([id]) => !ids.has(id))));
+    setSelection((previous) => new Map([...previous].filter(([id]) => !ids.has(id))));
     if (linkedEntry.data && ids.has(linkedEntry.data.id)) linkedEntry.set(null);
     changed();
   };
@@ -68,7 +68,7 @@ export function Entries({ agent }: { agent: string }) {
       (error) => notify(errorMessage(error)),
     );
   const selectAll = useCallback((items: Selection<Entry>) => {
-    setPicked(items);
+    setSelection(items);
     setAnchor(null);
   }, []);
   const asking = useRef(new AbortController()); // aborted when the filter changes
@@ -100,7 +100,7 @@ export function Entries({ agent }: { agent: string }) {
               checked={selection.has(entry.id)}
               onChange={(event) => {
                 const shift = (event.nativeEvent as MouseEvent).shiftKey;
-                setPicked(pick(selection, list.items, entry.id, event.target.checked, shift ? anchor : null));
+                setSelection(pick(selection, list.items, entry.id, event.target.checked, shift ? anchor : null));
                 setAnchor(entry.id);
               }}
             />

@@ -15,7 +15,7 @@ type Failed = { error: unknown; entry?: ParsedEntry };
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 export function Import({ scope, close, changed }: Props) {
-  const [entries, setGiven] = useState<ParsedEntry[]>();
+  const [entries, setEntries] = useState<ParsedEntry[]>();
   const [name, setName] = useState("");
   const [done, setDone] = useState(0);
   const [busy, setBusy] = useState(false);
@@ -30,7 +30,7 @@ export function Import({ scope, close, changed }: Props) {
       if (file.size > MAX_FILE_BYTES)
         throw new Error("The file is larger than 64 MiB. Import it with: retain entries add-many");
       const [text, present] = await Promise.all([file.text(), get("/api/entries/export", { query: scope })]);
-      setGiven(markExisting(read(text), present));
+      setEntries(markExisting(read(text), present));
     } catch (error) {
       setFailed({ error });
     }
@@ -68,7 +68,7 @@ export function Import({ scope, close, changed }: Props) {
   };
   const skip = () => {
     remaining.current = remaining.current.filter((item) => item !== failed?.entry);
-    setGiven((previous) =>
+    setEntries((previous) =>
       previous?.map((item) => (item === failed?.entry ? { ...item, error: "was left out" } : item)),
     );
     run();
@@ -79,7 +79,7 @@ export function Import({ scope, close, changed }: Props) {
       {entries && (
         <p>
           <b>{name}</b>{" "}
-          <button type="button" className="link" disabled={busy} onClick={() => setGiven(undefined)}>
+          <button type="button" className="link" disabled={busy} onClick={() => setEntries(undefined)}>
             another file
           </button>
         </p>

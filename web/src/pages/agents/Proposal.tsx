@@ -99,7 +99,7 @@ function decide(decision: Decision, id: string, query: Scope): Promise<Consolida
 
 /** The source entries of a proposal in their current state. */
 function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
-  const [expanded, setAll] = useState(ids.length <= COLLAPSED_SOURCES);
+  const [expanded, setExpanded] = useState(ids.length <= COLLAPSED_SOURCES);
   const sources = useLoad<(Entry | null)[]>(
     (signal) =>
       Promise.all(
@@ -134,7 +134,7 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
         ))}
       </ul>
       {!expanded && (
-        <button type="button" className="link" onClick={() => setAll(true)}>
+        <button type="button" className="link" onClick={() => setExpanded(true)}>
           Show all {ids.length}
         </button>
       )}

@@ -7,7 +7,7 @@ import { notify } from "../../ui/toast";
 
 export function RemoveAgent({ name, close }: { name: string; close: () => void }) {
   const [busy, setBusy] = useState(false);
-  const [error, setWrong] = useState<string>();
+  const [error, setError] = useState<string>();
   const confirmRemoval = async () => {
     setBusy(true);
     try {
@@ -15,7 +15,7 @@ export function RemoveAgent({ name, close }: { name: string; close: () => void }
       notify(`The settings of ${name} are deleted.`);
       go("/agents");
     } catch (error) {
-      setWrong(errorMessage(error));
+      setError(errorMessage(error));
       setBusy(false);
     }
   };

@@ -11,14 +11,14 @@ type Props = { entry: Entry; scope: Scope; close: () => void; onRemoved: (ids: R
 
 export function RemoveEntry({ entry, scope, close, onRemoved }: Props) {
   const [busy, setBusy] = useState(false);
-  const [error, setWrong] = useState<string>();
+  const [error, setError] = useState<string>();
   const confirmRemoval = async () => {
     setBusy(true);
     try {
       await remove("/api/entries/{id}", { path: { id: entry.id }, query: { ...scope, agent: entry.agent } });
     } catch (error) {
       if (!(error instanceof Problem && error.status === 404)) {
-        setWrong(errorMessage(error));
+        setError(errorMessage(error));
         setBusy(false);
         return;
       }

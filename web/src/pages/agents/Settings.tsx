@@ -22,7 +22,7 @@ export function Settings({ name, agent, saved }: Props) {
   const leftover = unsaved.get(name);
   const restored = leftover && !leftover.version === !agent ? leftover : undefined; // the agent may have been removed or created since
   const [draft, setDraft] = useState<Draft>(restored?.draft ?? stored);
-  const [base, setBefore] = useState<Draft>(restored?.base ?? stored);
+  const [base, setBase] = useState<Draft>(restored?.base ?? stored);
   const [version, setVersion] = useState(restored?.version ?? agent?.version ?? 0);
   const [theirs, setTheirs] = useState<Agent>();
   const [error, setError] = useState<unknown>();
@@ -39,7 +39,7 @@ export function Settings({ name, agent, saved }: Props) {
   }, [name, draft, base, version, changed]);
   const applySaved = (now: Agent, text: string, sentDraft?: Draft) => {
     setDraft((mine) => (sentDraft ? merged(sentDraft, mine, draftOf(now)) : draftOf(now))); // keep what was typed during the save
-    setBefore(draftOf(now));
+    setBase(draftOf(now));
     setVersion(now.version);
     setTheirs(undefined);
     saved(now);

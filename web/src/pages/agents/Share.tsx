@@ -24,7 +24,7 @@ export function Share({ agent, board, members, close, shared }: Props) {
   const [name, setName] = useState(board ?? "");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set(members ?? [agent]));
   const [other, setOther] = useState("");
-  const [extraNames, setNamed] = useState<string[]>([]);
+  const [extraNames, setExtraNames] = useState<string[]>([]);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const agents = useLoad((signal) => get("/api/agents", { query: { limit: 1000 }, signal }), []);
@@ -49,7 +49,7 @@ export function Share({ agent, board, members, close, shared }: Props) {
   const addOther = () => {
     const added = other.trim();
     if (!added) return;
-    setNamed([...extraNames, added]);
+    setExtraNames([...extraNames, added]);
     setChosen(new Set([...chosen, added]));
     setOther("");
   };

@@ -26,10 +26,10 @@ export function afterSave(edits: Record<string, Edited>, savedText: string, stor
 }
 
 export function useEditing(user: string | undefined, saved: (entry: Entry) => void): Editing {
-  const [edits, setAll] = useState<Record<string, Edited>>({});
+  const [edits, setEdits] = useState<Record<string, Edited>>({});
   const update = (id: string, part: Partial<Edited>) =>
-    setAll((previous) => (previous[id] ? { ...previous, [id]: { ...previous[id], ...part } } : previous));
-  const stop = (id: string) => setAll(({ [id]: _, ...rest }) => rest);
+    setEdits((previous) => (previous[id] ? { ...previous, [id]: { ...previous[id], ...part } } : previous));
+  const stop = (id: string) => setEdits(({ [id]: _, ...rest }) => rest);
   const save = async (entry: Entry, over?: number) => {
     const edit = edits[entry.id];
     if (!edit) return;
@@ -39,7 +39,7 @@ export function useEditing(user: string | undefined, saved: (entry: Entry) => vo
       const options = { path: { id: entry.id }, query, body: { content: edit.text }, ifMatch: over ?? edit.version };
       const stored = await patch("/api/entries/{id}", options);
       saved(stored);
-      setAll((previous) => afterSave(previous, edit.text, stored));
+      setEdits((previous) => afterSave(previous, edit.text, stored));
     } catch (error) {
       if (error instanceof Problem && (error.status === 412 || error.status === 409)) {
         const theirs = await get("/api/entries/{id}", { path: { id: entry.id }, query }).catch(() => undefined);
@@ -50,7 +50,7 @@ export function useEditing(user: string | undefined, saved: (entry: Entry) => vo
   return {
     of: (id) => edits[id],
     start: (entry) =>
-      setAll((previous) => ({
+      setEdits((previous) => ({
         ...previous,
         [entry.id]: { text: entry.content, version: entry.version, busy: false },
       })),

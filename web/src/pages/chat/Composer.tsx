@@ -28,7 +28,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Props)
   const field = useRef<HTMLTextAreaElement>(null);
   const files = useRef<HTMLInputElement>(null);
   const [reading, setReading] = useState(0); // the number of images being read, which belong to this message
-  const [error, setWrong] = useState("");
+  const [error, setError] = useState("");
   const [over, setOver] = useState(false);
   const touch = matchMedia("(pointer: coarse)").matches;
   useEffect(() => {
@@ -39,16 +39,16 @@ export function Composer({ talk, draft: { text, images }, change, send }: Props)
   }, [text]);
   useEffect(() => {
     if (!touch) field.current?.focus();
-    setWrong("");
+    setError("");
   }, [talk, touch]);
   const add = async (newFiles: readonly File[]) => {
     setReading((count) => count + 1);
     try {
       const result = await readImages(newFiles);
       change((draft) => ({ ...draft, images: [...new Set([...draft.images, ...result.images])] }));
-      setWrong(result.error);
+      setError(result.error);
     } catch (error) {
-      setWrong(errorMessage(error));
+      setError(errorMessage(error));
     } finally {
       setReading((count) => count - 1);
     }
@@ -60,7 +60,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Props)
     if (!ready) return;
     send(text.trim(), images);
     change(() => ({ text: "", images: [] }));
-    setWrong("");
+    setError("");
     field.current?.focus();
   };
   const typed = (event: KeyboardEvent) => {

@@ -67,7 +67,7 @@ type RenameProps = { session: ChatSession; renamed: (session: ChatSession) => vo
 function RenameDialog({ session, renamed, close }: RenameProps) {
   const { user } = useApp();
   const [label, setLabel] = useState(session.title);
-  const [error, setWrong] = useState("");
+  const [error, setError] = useState("");
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     try {
@@ -75,7 +75,7 @@ function RenameDialog({ session, renamed, close }: RenameProps) {
       renamed(await patch("/api/chat/sessions/{id}", { path, query: { user }, body: { label: label.trim() } }));
       close();
     } catch (error) {
-      setWrong(errorMessage(error));
+      setError(errorMessage(error));
     }
   };
   return (

@@ -35,7 +35,7 @@ export function Sessions({ current, grown, agent, startNew, onChosen, removed }:
   const { user, may } = useApp();
   const [typed, setTyped] = useState("");
   const search = useDebounced(typed.trim(), 250);
-  const [deleting, setGone] = useState<ChatSession | null>(null);
+  const [deleting, setDeleting] = useState<ChatSession | null>(null);
   const [failed, setFailed] = useState<{ error: unknown; retry: () => void }>();
   const page = (after?: string, signal?: AbortSignal) =>
     get("/api/chat/sessions", { query: { user, search, spoken: true, after, limit: 30 }, signal });
@@ -61,7 +61,7 @@ export function Sessions({ current, grown, agent, startNew, onChosen, removed }:
     }
   };
   const deleteSession = async (session: ChatSession) => {
-    setGone(null);
+    setDeleting(null);
     setFailed(undefined);
     try {
       await remove("/api/sessions/{id}", { path: { id: session.id }, query: { user } });
@@ -101,7 +101,7 @@ export function Sessions({ current, grown, agent, startNew, onChosen, removed }:
               session={session}
               current={session.id === current}
               open={() => open(session)}
-              remove={may("delete") ? () => setGone(session) : undefined}
+              remove={may("delete") ? () => setDeleting(session) : undefined}
               renamed={(next) => pages.edit((items) => items.map((item) => (item.id === next.id ? next : item)))}
             />
           ))}
@@ -125,7 +125,7 @@ export function Sessions({ current, grown, agent, startNew, onChosen, removed }:
           title="Delete this conversation?"
           yes="Delete"
           onConfirm={() => deleteSession(deleting)}
-          close={() => setGone(null)}
+          close={() => setDeleting(null)}
         >
           <p>
             “{conversationName(deleting)}” with {deleting.agent} and all that was said in it will be gone, also the

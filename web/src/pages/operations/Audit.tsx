@@ -15,7 +15,7 @@ import { Facts } from "./Facts";
 import css from "./operations.module.css";
 
 export function Audit() {
-  const [typed, setSaid] = useState({ who: "", what: "", since: "", until: "" });
+  const [typed, setTyped] = useState({ who: "", what: "", since: "", until: "" });
   const [open, setOpen] = useState<AuditRecord | null>(null);
   const filter = useDebounced(typed, 300);
   const records = usePages<AuditRecord>(
@@ -28,7 +28,7 @@ export function Audit() {
   const last = useLoad((signal) => get("/api/audit", { query: { limit: 1 }, signal }), []);
   const field = (name: keyof typeof typed) => ({
     value: typed[name],
-    onChange: (event: { target: { value: string } }) => setSaid({ ...typed, [name]: event.target.value }),
+    onChange: (event: { target: { value: string } }) => setTyped({ ...typed, [name]: event.target.value }),
   });
   const filtered = Object.values(filter).some(Boolean);
   return (

@@ -26,7 +26,7 @@ const ENDS: [string, string][] = [
 export function NewKey({ close, onCreated }: { close: () => void; onCreated: () => void }) {
   const { server, may, refresh } = useApp();
   const [first] = useState(!server.needs_key);
-  const [fields, setSaid] = useState({ name: "", user: "", agent: "", ends: "", day: "" });
+  const [fields, setFields] = useState({ name: "", user: "", agent: "", ends: "", day: "" });
   const [permissions, setPermissions] = useState<Permission[]>(
     first ? PERMISSIONS.map(([name]) => name) : ["read", "write"],
   );
@@ -36,7 +36,7 @@ export function NewKey({ close, onCreated }: { close: () => void; onCreated: () 
   const [error, setError] = useState<unknown>(null);
   const field = (name: keyof typeof fields) => ({
     value: fields[name],
-    onChange: (event: { target: { value: string } }) => setSaid({ ...fields, [name]: event.target.value }),
+    onChange: (event: { target: { value: string } }) => setFields({ ...fields, [name]: event.target.value }),
   });
   const wouldLockOut = first && !(permissions.includes("admin") && !fields.user && !fields.agent);
   const submit = async (event: FormEvent) => {

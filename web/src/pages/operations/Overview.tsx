@@ -41,7 +41,7 @@ export function Overview() {
   const choice = query.get("period") ?? "7d";
   const split = (query.get("by") ?? "") as Split;
   const [from, until] = [query.get("from") ?? "", query.get("to") ?? ""];
-  const [reloads, setRound] = useState(0);
+  const [reloads, setReloads] = useState(0);
   const shownPeriod = useMemo(() => period(choice, from, until, Date.now()), [choice, from, until, reloads]);
   const now = useLoad(
     (signal) => ask(shownPeriod, split, signal).then((totals) => ({ totals, split, shownPeriod })),
@@ -83,7 +83,7 @@ export function Overview() {
             </option>
           ))}
         </select>
-        <button type="button" onClick={() => setRound(reloads + 1)}>
+        <button type="button" onClick={() => setReloads(reloads + 1)}>
           Refresh
         </button>
         <p className={`quiet ${css.zone}`}>

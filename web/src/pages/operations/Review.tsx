@@ -22,8 +22,8 @@ const decide = (entry: Entry, decision: Decision, version?: number) =>
 export function Review({ changed }: { changed: () => void }) {
   const { may } = useApp();
   const [which, setWhich] = useState<"pending" | "refused">("pending");
-  const [cursor, setAt] = useState(0);
-  const [selectedIds, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [cursor, setCursor] = useState(0);
+  const [selectedIds, setSelectedIds] = useState<ReadonlySet<string>>(new Set());
   const [failed, setFailed] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLElement>(null);
@@ -38,7 +38,7 @@ export function Review({ changed }: { changed: () => void }) {
   /** Make an entry the current one: scroll to it and focus it, so that shortcuts apply to it. */
   const focus = (index: number) => {
     const to = Math.max(0, Math.min(items.length - 1, index));
-    setAt(to);
+    setCursor(to);
     list.current?.scrollToIndex(to);
     requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-at="${to}"]`)?.focus());
   };
@@ -61,7 +61,7 @@ export function Review({ changed }: { changed: () => void }) {
     }
     const doneIds = new Set(done.map((entry) => entry.id));
     queue.edit((queued) => queued.filter((entry) => !doneIds.has(entry.id)));
-    setChosen((previous) => new Set([...previous].filter((id) => !doneIds.has(id))));
+    setSelectedIds((previous) => new Set([...previous].filter((id) => !doneIds.has(id))));
     setFailed(errors);
     setBusy(false);
     changed();
@@ -79,7 +79,7 @@ export function Review({ changed }: { changed: () => void }) {
     notify(`${DONE[decision]}: ${label}`, instead, decision === "accept" ? "Refuse instead" : "Accept instead");
   };
   const pick = (entry: Entry) =>
-    setChosen((previous) => {
+    setSelectedIds((previous) => {
       const next = new Set(previous);
       if (!next.delete(entry.id)) next.add(entry.id);
       return next;
@@ -168,7 +168,7 @@ export function Review({ changed }: { changed: () => void }) {
               current={nth === current}
               selected={selectedIds.has(entry.id)}
               error={failed[entry.id]}
-              come={() => setAt(nth)}
+              come={() => setCursor(nth)}
               pick={() => pick(entry)}
               accept={may("write") ? () => settle([entry], "accept") : undefined}
               refuse={may("write") && which === "pending" ? () => settle([entry], "refuse") : undefined}

@@ -20,7 +20,7 @@ type Props = {
 const FOLD_CHARACTERS = 600;
 
 export function ReviewItem({ entry, index, current, selected, error, busy, come, pick, accept, refuse }: Props) {
-  const [expanded, setWhole] = useState(false);
+  const [expanded, setExpanded] = useState(false);
   const long = entry.content.length > FOLD_CHARACTERS;
   const text = long && !expanded ? entry.content.slice(0, FOLD_CHARACTERS) : entry.content;
   const label = entry.kind === "whiteboard" ? `whiteboard ${entry.board}` : entry.kind;
@@ -66,7 +66,7 @@ export function ReviewItem({ entry, index, current, selected, error, busy, come,
         {long && (
           <>
             {!expanded && "… "}
-            <button type="button" className="link" onClick={() => setWhole(!expanded)}>
+            <button type="button" className="link" onClick={() => setExpanded(!expanded)}>
               {expanded ? "Show less" : "Show all"}
             </button>
           </>

@@ -11,7 +11,7 @@ type Props = { search: SearchQuery; change: (change: Partial<SearchQuery>) => vo
 
 export function Filters({ search, change }: Props) {
   const { user } = useApp();
-  const [ownDaysChosen, setChosen] = useState(false); // a custom period was chosen, though no day is entered yet
+  const [ownDaysChosen, setOwnDaysChosen] = useState(false); // a custom period was chosen, though no day is entered yet
   const from = useLoad(
     async (signal) => {
       const [agents, sessions] = await Promise.all([
@@ -49,7 +49,7 @@ export function Filters({ search, change }: Props) {
           aria-label="When"
           value={when}
           onChange={(event) => {
-            setChosen(event.target.value === "own");
+            setOwnDaysChosen(event.target.value === "own");
             change({ since: event.target.value === "own" ? "" : event.target.value, until: "" });
           }}
         >

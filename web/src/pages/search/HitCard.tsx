@@ -16,7 +16,7 @@ export type SessionNames = Record<string, { agent: string; label: string }>;
 type Props = { hit: Hit; question: string; sessions: SessionNames; openRef: (key: string) => void };
 
 export const HitCard = memo(function HitCard({ hit, question, sessions, openRef }: Props) {
-  const [showWhole, setWhole] = useState(false);
+  const [showWhole, setShowWhole] = useState(false);
   const long = hit.text.length > SHOWN;
   const session = hit.session ? sessions[hit.session] : undefined;
   return (
@@ -52,7 +52,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           piece.marked ? <mark key={index}>{piece.text}</mark> : piece.text,
         )}
         {long && (
-          <button type="button" className={`link ${css.hitMore}`} onClick={() => setWhole(!showWhole)}>
+          <button type="button" className={`link ${css.hitMore}`} onClick={() => setShowWhole(!showWhole)}>
             {showWhole ? "Show less" : "Show all"}
           </button>
         )}

@@ -22,7 +22,7 @@ const PROVIDERS: Record<string, Provider> = {
 
 export default function Setup() {
   const { may, server, refresh } = useApp();
-  const [providerName, setChosen] = useState("ollama");
+  const [providerName, setProviderName] = useState("ollama");
   const provider = PROVIDERS[providerName] as Provider;
   const [model, setModel] = useState(provider.model);
   const [url, setUrl] = useState(provider.url);
@@ -34,7 +34,7 @@ export default function Setup() {
   useTitle("Set up a model");
   const choose = (name: string) => {
     const next = PROVIDERS[name] as Provider;
-    setChosen(name);
+    setProviderName(name);
     setModel(next.model);
     setUrl(next.url);
     setTested(undefined);

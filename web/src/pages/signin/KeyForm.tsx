@@ -25,19 +25,19 @@ export function KeyForm() {
   const { refresh } = useApp();
   const [key, setKey] = useState("");
   const [remember, setRemember] = useState(false);
-  const [error, setWrong] = useState<string | null>(null);
+  const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const [from, setFrom] = useState(0);
   const wait = Math.ceil((from - useNow(0.5)) / 1000);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
-    setWrong(null);
+    setError(null);
     try {
       refresh(await signInWith(key.trim(), remember));
     } catch (error) {
       if (error instanceof Problem && error.status === 429) setFrom(Date.now() + Math.max(error.retryAfter, 1) * 1000);
-      setWrong(messageFor(error));
+      setError(messageFor(error));
       setBusy(false);
     }
   };

@@ -47,18 +47,18 @@ const exists = async (signal?: AbortSignal) =>
 /** The button that adds the demo data, or removes it. */
 export function Demo({ changed }: { changed: () => void }) {
   const { may, user, choose, refresh } = useApp();
-  const [isLoaded, setThere] = useState<boolean>();
+  const [isLoaded, setIsLoaded] = useState<boolean>();
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     const stop = new AbortController();
-    exists(stop.signal).then(setThere, () => {});
+    exists(stop.signal).then(setIsLoaded, () => {});
     return () => stop.abort();
   }, []);
   const runAndSet = (work: () => Promise<void>, after: boolean) => async () => {
     setBusy(true);
     try {
       await work();
-      setThere(after);
+      setIsLoaded(after);
       changed();
     } catch (error) {
       notify(errorMessage(error));

@@ -25,7 +25,7 @@ export function Items({ groups, texts, added }: Props) {
 type Listed = { items: readonly Item[]; maxTokens: number; texts: ItemTexts; added?: ReadonlySet<string> };
 
 export function ItemList({ items, maxTokens, texts, added }: Listed) {
-  const [expanded, setAll] = useState(false);
+  const [expanded, setExpanded] = useState(false);
   const row = (item: Item, index: number) => (
     <li key={`${keyOf(item)} ${index}`}>
       <ItemRow item={item} maxTokens={maxTokens} texts={texts} isNew={added?.has(keyOf(item)) ?? false} />
@@ -37,7 +37,7 @@ export function ItemList({ items, maxTokens, texts, added }: Listed) {
     <ul className={css.whyItems}>
       {items.slice(0, ENDS).map(row)}
       <li>
-        <button type="button" className={`plain ${css.whyBetween}`} onClick={() => setAll(true)}>
+        <button type="button" className={`plain ${css.whyBetween}`} onClick={() => setExpanded(true)}>
           Show {count(hidden)} more between
         </button>
       </li>

@@ -106,10 +106,10 @@ const BLOCK = 50;
 /** The passages of a document, loaded in blocks on demand. */
 function usePassages(document: Document): Passages {
   const { user } = useApp();
-  const [loaded, setKnown] = useState<ReadonlyMap<number, Passage>>(new Map());
+  const [loaded, setLoaded] = useState<ReadonlyMap<number, Passage>>(new Map());
   const [error, setError] = useState<unknown>();
   const requested = useRef(new Set<number>());
-  const [reloads, setRound] = useState(0);
+  const [reloads, setReloads] = useState(0);
   // A new function after a retry, so that visible passages are requested again.
   const need = useCallback(
     (seq: number) => {
@@ -120,7 +120,7 @@ function usePassages(document: Document): Passages {
       const query = { user, seq: middle, around: BLOCK / 2, limit: BLOCK + 1 };
       get("/api/knowledge/{id}/passages", { path: { id: document.id }, query }).then(
         (page) =>
-          setKnown(
+          setLoaded(
             (previous) => new Map([...previous, ...page.data.map((passage) => [passage.seq, passage] as const)]),
           ),
         setError,
@@ -135,7 +135,7 @@ function usePassages(document: Document): Passages {
     retry: () => {
       requested.current.clear();
       setError(undefined);
-      setRound(reloads + 1);
+      setReloads(reloads + 1);
     },
   };
 }

@@ -67,7 +67,7 @@ function Version({ owner, live, note, version, versions }: VersionProps) {
   const { may } = useApp();
   const { query, change } = usePageState();
   const [restoring, setRestoring] = useState(false);
-  const [showWhole, setWhole] = useState(false);
+  const [showWhole, setShowWhole] = useState(false);
   const against = query.get("against");
   const text = versions.find((item) => item.version === version)?.text;
   return (
@@ -92,7 +92,7 @@ function Version({ owner, live, note, version, versions }: VersionProps) {
           </select>
         </label>
         {text !== undefined && (
-          <button type="button" aria-pressed={showWhole} onClick={() => setWhole(!showWhole)}>
+          <button type="button" aria-pressed={showWhole} onClick={() => setShowWhole(!showWhole)}>
             Whole text
           </button>
         )}

@@ -32,7 +32,7 @@ export function useNotes(user: string, agent: string): Live {
   const [change, setChange] = useState<Change | null>(null);
   const [error, setError] = useState<unknown>();
   const [hearing, setHearing] = useState(false);
-  const [reloads, setRound] = useState(0);
+  const [reloads, setReloads] = useState(0);
   const now = useRef<Text>(undefined);
   const show = useCallback((next: Text | undefined) => {
     now.current = next;
@@ -96,7 +96,7 @@ export function useNotes(user: string, agent: string): Live {
       show(textOf(written));
       setChange(null);
     },
-    reload: () => setRound((previous) => previous + 1),
+    reload: () => setReloads((previous) => previous + 1),
   };
 }
 

@@ -25,18 +25,18 @@ export function Refs() {
   const [adding, setAdding] = useState(false);
   const [edited, setEdited] = useState<Ref>();
   const [removed, setRemoved] = useState<Ref[]>();
-  const [selectedKeys, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const [selectedKeys, setSelectedKeys] = useState<ReadonlySet<string>>(new Set());
   const pages = useRefs(user, query);
   const selectedRefs = pages.items.filter((ref) => selectedKeys.has(ref.key));
   const filters = FILTER_PARAMS.map((name) => query.get(name));
-  useEffect(() => setPicked(new Set()), [user, ...filters]); // do not remove references that are no longer visible
+  useEffect(() => setSelectedKeys(new Set()), [user, ...filters]); // do not remove references that are no longer visible
   const replaceRef = (ref: Ref) => pages.edit((items) => items.map((other) => (other.key === ref.key ? ref : other)));
   const removeRef = (key: string) => {
     pages.edit((items) => items.filter((other) => other.key !== key));
-    setPicked((previous) => new Set([...previous].filter((other) => other !== key)));
+    setSelectedKeys((previous) => new Set([...previous].filter((other) => other !== key)));
   };
   const pick = (key: string, on: boolean) =>
-    setPicked((previous) => new Set(on ? [...previous, key] : [...previous].filter((other) => other !== key)));
+    setSelectedKeys((previous) => new Set(on ? [...previous, key] : [...previous].filter((other) => other !== key)));
   const open = query.get("ref");
   const filtered = filters.some((value) => value !== null);
   return (
@@ -53,7 +53,7 @@ export function Refs() {
         <SelectionBar
           items={pages.items}
           count={selectedRefs.length}
-          pick={setPicked}
+          pick={setSelectedKeys}
           remove={() => setRemoved(selectedRefs)}
         />
       )}

@@ -15,7 +15,7 @@ const NAMED = 5;
 export function RemoveDialog({ refs, onRemoved, close }: Props) {
   const { user } = useApp();
   const mounted = useMounted();
-  const [remaining, setLeft] = useState(refs);
+  const [remaining, setRemaining] = useState(refs);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const confirmRemoval = async () => {
@@ -26,7 +26,7 @@ export function RemoveDialog({ refs, onRemoved, close }: Props) {
         if (!mounted.current) return; // cancelled: keep the remaining ones
         await remove("/api/refs/{key}", { path: { key }, query: { user } }).catch(unlessGone);
         onRemoved(key);
-        setLeft((previous) => previous.filter((item) => item.key !== key));
+        setRemaining((previous) => previous.filter((item) => item.key !== key));
       }
       notify(refs.length === 1 ? "The reference is removed." : `${refs.length} references are removed.`);
       close();

@@ -17,7 +17,7 @@ export function StateForm({ item, area, skew, saved, close }: Props) {
   const [key, setKey] = useState(item?.key ?? "");
   const [text, setText] = useState(item ? pretty(item.value) : "");
   const [lasts, setLasts] = useState<Lifetime>(item?.expires_at ? "kept" : "never");
-  const [ownSeconds, setOwn] = useState("");
+  const [ownSeconds, setOwnSeconds] = useState("");
   const [version, setVersion] = useState(item?.version ?? 0);
   const [theirs, setTheirs] = useState<Item>();
   const [error, setError] = useState<unknown>();
@@ -92,7 +92,7 @@ export function StateForm({ item, area, skew, saved, close }: Props) {
         </Field>
         {lasts === "own" && (
           <Field label="Seconds" error={(ownSeconds || tried) && seconds === undefined ? "A number above 0." : null}>
-            <input inputMode="decimal" value={ownSeconds} onChange={(event) => setOwn(event.target.value)} />
+            <input inputMode="decimal" value={ownSeconds} onChange={(event) => setOwnSeconds(event.target.value)} />
           </Field>
         )}
         {error ? (
