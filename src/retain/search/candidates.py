@@ -109,12 +109,19 @@ def digest_of_words(text: str, terms: Sequence[str], metadata: Sequence[str]) ->
     metadata_length = len(metadata) - list(map(stop.__contains__, metadata)).count(True)
     return Digest(
         distinct,
-        bytes([min(counts[word], MAX_COUNT) for word in repeated]),
+        _pack_counts([counts[word] for word in repeated]),
         1 + text_length + metadata_length,
         contains_question(text),
         text_length if only_asks(text) else 0,
         zlib.crc32(" ".join(terms).encode()) if terms else 0,
     )
+
+
+def _pack_counts(counts: Sequence[int]) -> bytes:
+    try:
+        return bytes(counts)
+    except ValueError:  # one is over 255
+        return bytes([min(count, MAX_COUNT) for count in counts])
 
 
 @lru_cache(MAX_RECENT_DIGESTS)
