@@ -324,6 +324,19 @@ def test_a_lost_vector_is_found_by_verify_and_restored_after_reindex(
     assert all(finding.ok for finding in memory.verify())
 
 
+def test_verify_finds_a_vector_of_another_model(memory: Memory, fake: FakeEmbedder) -> None:
+    """As an older version of retain leaves it that runs beside this one."""
+    add_messages(using(memory, fake), 3)
+    memory.run_jobs()
+    other = "update search_vectors set model = 'other' where tenant = :tenant"
+    memory.database.write("acme", lambda tx: tx.run(other))
+    (wrong,) = [finding for finding in memory.verify() if not finding.ok]
+    assert "messages s 3" in wrong.problem
+    memory.reindex()
+    assert memory.run_jobs().jobs["vectors"].done == 3
+    assert all(finding.ok for finding in memory.verify())
+
+
 def test_a_replaced_embedder_does_not_write_any_more(url: str, open_memory: Open) -> None:
     """A vector that it computed meanwhile would hide that the row lacks the new one."""
     memory = open_memory()

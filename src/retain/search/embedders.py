@@ -42,7 +42,9 @@ CHECKS = (
            where tenant = :tenant and number <= coalesce((
                select number from search_embedded where tenant = :tenant and model <> ''), 0)
            and 0 = (select count(*) from search_vectors where search_vectors.tenant = :tenant
-                    and search_vectors.number = search_items.number)
+                    and search_vectors.number = search_items.number
+                    and model || ' ' || cast(length(vector) as {text}) = (
+                        select model from search_embedded where tenant = :tenant))
            and 0 = (select count(*) from search_failures where search_failures.tenant = :tenant
                     and search_failures.number = search_items.number)
            limit 100""",
