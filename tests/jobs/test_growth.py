@@ -11,10 +11,13 @@ import pytest
 from bench import growth
 
 from retain import Memory
+from retain.api.status import status
 from retain.base.settings import Settings
 from retain.jobs.backlog import count_backlog
 from retain.jobs.embed import lag
 from retain.jobs.runner import JobRunner, all_jobs
+from retain.storage import verify
+from retain.storage.sqlite import engine
 
 SIZES = (400, 4000)
 MAX_RATIO = 1.5
@@ -57,6 +60,8 @@ def calls(memory: Memory) -> dict[str, Callable[[], object]]:
     return {
         **jobs,
         "all jobs": lambda: JobRunner(memory.services).run([growth.TENANT]),
+        "counts": memory.counts,
+        "status": lambda: status(memory),
         "lag": lambda: lag(memory.services, growth.TENANT),
         "backlog": lambda: count_backlog(memory.services, growth.TENANT),
         "sessions.list": lambda: me.sessions.list(limit=3),
@@ -70,7 +75,11 @@ def calls(memory: Memory) -> dict[str, Callable[[], object]]:
     }
 
 
-def test_nothing_due_costs_the_same_in_a_larger_database(tmp_path: Path, steps: Steps) -> None:
+def test_nothing_due_costs_the_same_in_a_larger_database(
+    tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "MAX_COUNTED", 3)
+    monkeypatch.setattr(engine, "SAMPLED_ROWS", 3)
     settings = Settings(
         database=f"sqlite:///{tmp_path}/growth.db",
         embedder="static",
