@@ -222,8 +222,12 @@ def test_imported_sessions_are_due(
     fill(memory.scope(tenant="acme", user="ada", agent="other"), "new", 3)
     memory.run_jobs()
     assert read_since(memory) > 0
-    # Jobs that run meanwhile see the session before its messages.
-    memory.import_(tmp_path / "export", progress=lambda done, total: memory.run_jobs() and None)
+
+    def run_jobs_meanwhile(done: int, total: int) -> None:
+        """Let jobs see the session before its messages."""
+        memory.run_jobs()
+
+    memory.import_(tmp_path / "export", progress=run_jobs_meanwhile)
     memory.run_jobs()
     assert me.summaries.get("old").text
 
