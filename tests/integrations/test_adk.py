@@ -279,7 +279,8 @@ def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
     )
     held, done = threading.Event(), threading.Event()
 
-    def hold(_: Scope) -> None:
+    def hold(transaction: Scope) -> None:
+        transaction.state.list()  # reading a result makes sure that the locks are held
         held.set()
         assert done.wait(30)
 

@@ -198,7 +198,7 @@ def test_errors_are_returned_to_the_model(local_memory: Memory) -> None:
             assert error.value.code == -32602
         async with inside(local_memory, agent=None, user=None) as client:
             assert "X-Retain-User" in await call_error(client, "list_state")
-            assert "no agent" in await call_error(client, "save_to_core", content="x")
+            assert "No agent is set" in await call_error(client, "save_to_core", content="x")
             assert await call_ok(client, "search_memory", query="x")
 
     run(err())

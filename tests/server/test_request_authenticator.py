@@ -78,16 +78,18 @@ def file_memory(tmp_path: Path) -> Iterator[Memory]:
 def client_with_key(file_memory: Memory) -> Iterator[Calling]:
     """Return clients with keys of that database, each created on demand."""
     app = create_app(file_memory)
-    with TestClient(app, URL, client=HERE):  # one lifespan for all clients
+    with TestClient(app, URL, client=HERE) as first:
 
         def client(
             permissions: Iterable[str] = PERMISSIONS, tenant: str = "acme", **bound: Any
         ) -> TestClient:
             _, text = Keys(file_memory.database).create(tenant, "a test", permissions, **bound)
             app.state.authenticator.forget()
-            return TestClient(
+            new = TestClient(
                 app, URL, headers={"X-API-Key": text}, client=HERE, raise_server_exceptions=False
             )
+            new.portal = first.portal  # one event loop with one lifespan for all clients
+            return new
 
         yield client
 

@@ -174,7 +174,7 @@ def test_context_and_save_turn(http: TestClient) -> None:
         http.post("/api/turns", json={**body, "report": {"budget": 1}}),
         422,
         "report.tokens",
-        "needed",
+        "is required",
     )
     assert_problem(
         http.post("/api/turns", json={**body, "usage": {"tokens_in": 1}}), 422, "usage", "model"

@@ -156,7 +156,7 @@ serve._end()
     )
     assert done.returncode == 1
     assert "STOP_SECONDS is over" in done.stderr
-    assert done.stderr.count('"event": "line ') == 2000
+    assert done.stderr.count('"event":"line ') == 2000
 
 
 @pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc has several heaps")

@@ -66,12 +66,13 @@ class Endpoint:
     def __init__(self, authenticator: RequestAuthenticator, profile: Profile) -> None:
         self._authenticator = authenticator
         self._profile = profile
-        self._running: _Running | None = None
+        self._running: dict[asyncio.AbstractEventLoop, _Running] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Accept requests inside of this block."""
-        self._running = running = _Running(asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        self._running[loop] = running = _Running(loop.create_future())
         task = asyncio.create_task(self._run(running))
         try:
             yield
@@ -79,6 +80,7 @@ class Endpoint:
             running.stopping.set()
             running.requested.set()
             await task
+            del self._running[loop]
 
     async def _run(self, running: _Running) -> None:
         """Start the MCP server at the first request, and run it until the app stops."""
@@ -138,9 +140,10 @@ class Endpoint:
         scope["headers"] = [
             (name, value.strip()) for name, value in scope["headers"]
         ]  # not every parser does
-        assert self._running is not None, "the app's lifespan was not entered"
-        self._running.requested.set()
-        manager = await asyncio.shield(self._running.manager)
+        running = self._running.get(asyncio.get_running_loop())
+        assert running is not None, "the app's lifespan was not entered"
+        running.requested.set()
+        manager = await asyncio.shield(running.manager)
         await manager.handle_request(scope, receive, send)
 
 
