@@ -249,6 +249,32 @@ def test_backdated_sessions_are_due(
     assert count_backlog(memory.services, "acme")["summaries"] == 0
 
 
+def test_a_session_backdated_again_during_a_run_stays_due(
+    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An importer appends to a session while the job folds it, and sets its old time again."""
+    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    memory = open_memory(clock=now, summary_enabled=True)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
+
+    def meanwhile(request: ModelRequest) -> str:
+        if count_backlog(memory.services, "acme")["summaries"] and not calls:
+            calls.append(1)
+            now.micros += 1
+            me.messages.extend("old", [{"role": "user", "content": "more"}] * 60)
+            backdate_session(me.sessions, "old", moment, moment)
+        return ANSWER
+
+    calls: list[int] = []
+    fill(me, "old", 41)
+    backdate_session(me.sessions, "old", moment, moment)
+    working = with_model(memory, ScriptedModel(meanwhile))
+    working.run_jobs()
+    assert calls
+    assert count_backlog(memory.services, "acme")["summaries"] == 1
+
+
 def test_an_import_during_a_run_is_not_overlooked(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -378,6 +378,15 @@ def test_the_database_rejects_nothing_that_a_filter_matches(memory: Memory) -> N
 
 
 @one_engine
+def test_an_escape_that_a_server_cannot_decode_breaks_no_filter(memory: Memory) -> None:
+    """Parsing drops the first value of a repeated key, but the stored text would keep it."""
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    for number, escape in enumerate((r"\u0000", r"\ud800", r"\udfff", r"\ud83d\ude00")):
+        text = JsonText(f'{{"z":"{escape}","z":"x","a":"x"}}')
+        me.items.put(("p",), f"k{number}", text)
+    assert len(me.items.list(("p",), where={"a": "x"})) == 4
+
+
 def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only rows that the filter may match leave the database."""
 

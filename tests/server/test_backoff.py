@@ -9,8 +9,8 @@ import pytest
 from retain.server import backoff
 from retain.server.backoff import Backoff
 
-ADA = ("127.0.0.1", 5001)
-BOB = ("127.0.0.1", 5002)
+ADA = ("127.0.0.1", 5001, False)
+BOB = ("127.0.0.1", 5002, False)
 
 
 def test_retry_after_doubles_until_a_request_is_accepted() -> None:
@@ -66,7 +66,9 @@ def test_the_number_of_remembered_and_waiting_clients_is_bounded(
         waiting = [asyncio.create_task(clients.wait(client)) for client in (ADA, BOB)]
         await asyncio.sleep(0)
         await clients.wait(ADA)  # no room to wait: it is answered at once
-        clients.reject(("127.0.0.1", 5003))  # no room to remember it: the others are forgotten
+        clients.reject(
+            ("127.0.0.1", 5003, False)
+        )  # no room to remember it: the others are forgotten
         await clients.wait(BOB)
         for task in waiting:
             assert not task.done()

@@ -8,7 +8,7 @@ import json
 import selectors
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -163,9 +163,9 @@ class RecordedTransport(asyncio.Transport):
         self.writes: list[bytes] = []
         self.closed = False
 
-    def writelines(self, list_of_data: Iterable[bytes]) -> None:  # type: ignore[override]
+    def write(self, data: bytes) -> None:  # type: ignore[override]
         assert not self.closed
-        self.writes.append(b"".join(list_of_data))
+        self.writes.append(data)
 
     def close(self) -> None:
         self.closed = True

@@ -19,7 +19,7 @@ from retain.auth.api_keys import Keys
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
-from retain.server import middleware
+from retain.server import backoff, middleware
 from retain.server.app import create_app
 from retain.server.guarded_request import MAX_JSON_CONTAINERS
 from retain.server.middleware import ProtectionMiddleware
@@ -470,6 +470,37 @@ def test_requests_above_the_concurrency_limit_are_rejected(limited: Limited) -> 
         assert [(await task)[0] for task in (*running, *waiting)] == [200] * 6
         assert (guard.in_flight, guard.long_running) == (0, 0)
         assert (await call(guard, request()))[0] == 200
+
+    asyncio.run(run())
+
+
+def test_a_rejected_client_does_not_wait_once_there_is_capacity(
+    limited: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does its ordinary request if a long-running one was rejected."""
+
+    async def run() -> None:
+        goes_on = asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await goes_on.wait()
+            await ok_app(scope, receive, send)
+
+        limited(MAX_IN_FLIGHT=1)
+        monkeypatch.setattr(backoff, "RETRY_SECONDS", 10_000)
+        monkeypatch.setattr(backoff, "MAX_RETRY_SECONDS", 10_000)
+        guard = guarded(app)
+        client = ("127.0.0.1", 2)
+        chat = asyncio.create_task(call(guard, request("/api/chat", "POST")))
+        await asyncio.sleep(0)
+        assert (await call(guard, request("/api/chat", "POST", client=client)))[0] == 503
+        ordinary = asyncio.create_task(call(guard, request(client=client)))
+        await asyncio.sleep(0)
+        assert (await call(guard, request(client=("127.0.0.1", 3))))[0] == 503
+        goes_on.set()
+        assert [(await task)[0] for task in (chat, ordinary)] == [200, 200]
+        assert (await call(guard, request(client=("127.0.0.1", 3))))[0] == 200
+        assert (await call(guard, request("/api/chat", "POST", client=client)))[0] == 200
 
     asyncio.run(run())
 

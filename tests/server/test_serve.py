@@ -48,7 +48,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "port", "said"),
     [
-        ("127.0.0.1", 70_000, "no port"),
+        ("127.0.0.1", 70_000, "not a valid port"),
         ("no-such-host.invalid", 0, "cannot be listened on"),
         ("192.0.2.1", 0, "cannot be listened on"),
     ],

@@ -140,6 +140,26 @@ def test_an_exception_discards_what_was_sent(memory: Memory) -> None:
     assert memory.database.read("acme", lambda tx: tx.one(COUNT)) == (0,)
 
 
+def test_an_interrupted_rollback_leaves_no_transaction_open(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ctrl+C does: the next transaction must not commit what was rolled back."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def work(tx: Transaction) -> None:
+        tx.run(INSERT, name="a")
+        monkeypatch.setattr(pipeline, "run_script", interrupted)
+        raise Interruption
+
+    with pytest.raises(KeyboardInterrupt):
+        memory.database.write("acme", work)
+    monkeypatch.undo()
+    memory.database.write("acme", lambda tx: tx.run(INSERT, name="b"))
+    assert memory.database.read("acme", lambda tx: tx.one(COUNT)) == (1,)
+
+
 def end_connections(url: str) -> None:
     """End the other connections of a database, as a restart of the server does."""
     with psycopg.connect(url, autocommit=True) as admin:

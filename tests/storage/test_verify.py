@@ -155,6 +155,7 @@ def test_an_outdated_schema_is_found(memory: Memory, url: str) -> None:
         assert problems(behind) == {
             "the schema is up to date": f"it is at 1 of {len(memory.migrations)}"
         }
+        assert not all(finding.ok for finding in behind.verify(start=5))
     with Memory.open(url, settings=SETTINGS) as current:
         assert problems(current) == {}
 

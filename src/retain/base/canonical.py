@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from retain.base import masking
 from retain.base.errors import Invalid, TooLarge
+from retain.base.lazy_pattern import LazyPattern
 from retain.base.masking import OFF, Policy
 
 MAX_KEY_BYTES = 512
@@ -42,6 +43,10 @@ the same in Python, Rust and JavaScript, because it is part of the OpenAPI docum
 """
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HIGH = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_UNSAFE_ESCAPE = LazyPattern(rf"[\ud800-\udfff]|\\u0000|{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
+"""A lone surrogate or a NUL, also as an escape. PostgreSQL cannot decode them."""
 
 
 class JsonText(str):
@@ -152,7 +157,7 @@ def dump(value: Json, field: str, limit: int, policy: Policy = OFF) -> str:
         parsed = parse(value, field)
         cleaned = _guarded(_check(parsed, field, 0), field, policy)
         # Parsing drops the first value of a repeated key, which may hold a surrogate or a secret.
-        is_unchanged = cleaned == parsed and not _SURROGATE.search(value)
+        is_unchanged = cleaned == parsed and not _UNSAFE_ESCAPE.search(value)
         is_unchanged = is_unchanged and (policy is OFF or not masking.changes(value, policy))
         encoded = str(value) if is_unchanged else _encode(cleaned)
     elif policy is OFF and _is_clean(value, 0):

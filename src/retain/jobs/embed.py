@@ -39,7 +39,7 @@ BATCH_SIZE = 256
 NUMBERS_PER_READ = 200_000  # numbers of rows
 LEASE_SECONDS = 120.0
 MARK_ROWS = 1000
-"""Rows that a run without due work may leave between the mark and the newest row."""
+"""A run without due work moves the mark only if it is at least this many rows behind."""
 FIRST_RETRY_SECONDS = 30.0
 MAX_RETRY_SECONDS = 3600.0
 _ENCODER_VECTOR = f"""select 1 from search_vectors

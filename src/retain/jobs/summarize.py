@@ -24,7 +24,7 @@ OVERLAP = 5 * clock.MINUTE
 """Each run looks back this far before the mark: a session's last activity is known to a minute, and
 a transaction may take a while to commit."""
 MARK_SESSIONS = 50
-"""Sessions after the mark that a run without due work may leave to be read again."""
+"""A run without due work moves the mark only after this many sessions."""
 MARK_INTERVAL = clock.MINUTE
 MAX_TRIES = 5
 """Answers that were rejected, after which a session is given up for a day."""
@@ -68,7 +68,9 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
         return JobResult()
     mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
     active = list(_active(services, tenant, mark.since))
-    retries = services.database.read(tenant, lambda tx: _retries(tx, until=tx.now))
+    retries, read_at = services.database.read(
+        tenant, lambda tx: (_retries(tx, until=tx.now), tx.now)
+    )
     waiting = _over_threshold(services, tenant, [*active, *retries])
     failures = _failures(services, tenant) if waiting else {}
     later: dict[str, int] = {}
@@ -101,13 +103,13 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     is_far = len(active) >= MARK_SESSIONS and mark.now - OVERLAP >= mark.position + MARK_INTERVAL
     if tried or later or is_far:
         services.database.write(
-            tenant, lambda tx: _move_mark(tx, mark, tried, later), idempotent=True
+            tenant, lambda tx: _move_mark(tx, mark, tried, read_at, later), idempotent=True
         )
     return total
 
 
 def due_sessions(services: Services, tenant: str) -> list[str]:
-    """Return the sessions that are due, also those that wait after a failure."""
+    """Return all due sessions, including those that wait for a retry."""
     mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
     rows = list(_active(services, tenant, mark.since))
     rows += services.database.read(tenant, lambda tx: _retries(tx, until=None))
@@ -135,12 +137,16 @@ def _retries(tx: Transaction, until: int | None) -> list[Row]:
 
 
 def _move_mark(
-    tx: Transaction, mark: _Mark, tried: Sequence[str], later: Mapping[str, int]
+    tx: Transaction, mark: _Mark, tried: Sequence[str], read_at: int, later: Mapping[str, int]
 ) -> None:
-    """Remember that everything up to the mark's time was looked at, and what to do later."""
+    """Remember that everything up to the mark's time was looked at, and what to do later.
+
+    A session that became due again after it was read stays due.
+    """
     tx.many(
-        "delete from due_sessions where tenant = :tenant and session_id = :session",
-        [{"session": session} for session in tried if session not in later],
+        """delete from due_sessions
+           where tenant = :tenant and session_id = :session and retry_at <= :read_at""",
+        [{"session": session, "read_at": read_at} for session in tried if session not in later],
     )
     tx.many(
         """insert into due_sessions (tenant, session_id, retry_at)
@@ -324,4 +330,7 @@ def _fold(services: Services, tenant: str, session: _Due) -> JobResult:
         after = summaries.fold(session.session).number
     except NotFound:  # removed since it was found to be due
         return JobResult()
-    return JobResult(done=1) if after > before else JobResult(left=1)
+    if after == before:
+        return JobResult(left=1)
+    # Another process may have taken the session over after the first step.
+    return JobResult(done=1, left=int(_is_due(services, tenant, session.session)))

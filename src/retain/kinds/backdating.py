@@ -38,7 +38,8 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
         if changed:  # the summary job looks for new activity only
             tx.send(
                 """insert into due_sessions (tenant, session_id, retry_at)
-                   values (:tenant, :id, :now) on conflict do nothing""",
+                   values (:tenant, :id, :now)
+                   on conflict (tenant, session_id) do update set retry_at = excluded.retry_at""",
                 id=id,
             )
 

@@ -66,7 +66,7 @@ def search(
     search_filter = SearchFilter(
         owner.user,
         owner.agent,
-        kinds=None if kinds is None else tuple(kinds),
+        kinds=None if kinds is None else tuple(dict.fromkeys(kinds)),
         session=None if session is None else canonical.key(session, "session"),
         since=None if since is None else clock.from_datetime(since, "since"),
         until=None if until is None else clock.from_datetime(until, "until"),

@@ -107,7 +107,7 @@ def is_behind(tx: Transaction) -> bool:
 
 
 def lacks_only_upkeep(tx: Transaction) -> bool:
-    """Return whether a search needs nothing of what is left to do."""
+    """Return whether only upkeep is left."""
     return tx.one(f"{_ROUND} and round = 0 and old = 0") is not None
 
 

@@ -164,7 +164,8 @@ class Scan:
         with ThreadPoolExecutor(others) as pool:
             futures = []
             with suppress(RuntimeError):  # no more threads can be started
-                futures = [pool.submit(work) for _ in range(others)]
+                for _ in range(others):
+                    futures.append(pool.submit(work))
             work()
             for future in futures:
                 future.result()

@@ -1,8 +1,9 @@
 """Backoff of clients that the server rejects because it is at capacity.
 
-A client that retries at once would take the time of those that are served: rejecting a request
-takes a third of the CPU time of an append. So a connection that comes back before its Retry-After
-waits for that time, and Retry-After doubles with each rejection in a row.
+A client that retries at once would take CPU time from the requests that are served: rejecting a
+request takes a third of the CPU time of an append. So while the server is at capacity, a connection
+that comes back before its Retry-After waits for that time, and Retry-After doubles with each
+rejection in a row.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ MAX_RETRY_SECONDS = 4
 MAX_CONNECTIONS = 4096
 """Rejected connections that are remembered, and requests that wait at the same time."""
 
-Connection = tuple[str, int] | None
-"""The address and port of a client; None if it is not known."""
+Connection = tuple[str, int, bool] | None
+"""Address and port of a client, and whether its requests are long; None if it is not known."""
 
 
 class Backoff:

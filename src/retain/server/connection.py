@@ -39,7 +39,7 @@ class JoiningTransport(asyncio.Transport):
         self._waiting_bytes = 0
 
     def write(self, data: bytes) -> None:  # type: ignore[override]
-        """Write data at the end of this turn of the loop, or now if it is much."""
+        """Write data at the end of this turn of the loop, or at once if much is waiting."""
         if not self._waiting:
             self._loop.call_soon(self.flush)
         self._waiting.append(data)
@@ -53,7 +53,7 @@ class JoiningTransport(asyncio.Transport):
             waiting = self._waiting
             self._waiting = []
             self._waiting_bytes = 0
-            self._transport.writelines(waiting)
+            self._transport.write(b"".join(waiting))
 
     def close(self) -> None:
         """Write what is waiting and close the connection."""
@@ -128,7 +128,7 @@ class Connection(HttpToolsProtocol):
         if self._status == 431:
             self._refuse(431, _TOO_MANY)
         else:
-            self._refuse(400, "This is no HTTP request that can be read.")
+            self._refuse(400, "The request is not valid HTTP.")
 
     def _too_slow(self) -> None:
         self._timer = None

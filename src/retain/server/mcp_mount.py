@@ -78,23 +78,32 @@ class Endpoint:
             yield
         finally:
             running.stopping.set()
-            running.requested.set()
+            self._running[loop].requested.set()
             await task
             del self._running[loop]
 
     async def _run(self, running: _Running) -> None:
-        """Start the MCP server at the first request, and run it until the app stops."""
-        await running.requested.wait()
-        if running.stopping.is_set():
-            return
-        try:
-            manager = await asyncio.to_thread(self._load)
-        except Exception as error:  # raised in the requests that wait for it
-            running.manager.set_exception(error)
-            return
-        async with manager.run():
-            running.manager.set_result(manager)
-            await running.stopping.wait()
+        """Start the MCP server at the first request, and run it until the app stops.
+
+        If the start fails, the requests that wait for it fail, and the next one tries again.
+        """
+        while True:
+            await running.requested.wait()
+            if running.stopping.is_set():
+                return
+            try:
+                manager = await asyncio.to_thread(self._load)
+                async with manager.run():
+                    running.manager.set_result(manager)
+                    await running.stopping.wait()
+                return
+            except Exception as error:
+                if running.manager.done():  # it had started
+                    raise
+                running.manager.set_exception(error)
+                loop = asyncio.get_running_loop()
+                running = _Running(loop.create_future(), stopping=running.stopping)
+                self._running[loop] = running
 
     def _load(self) -> StreamableHTTPSessionManager:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -196,8 +196,10 @@ class ProtectionMiddleware:
 
     async def _check_load(self, scope: Scope, *, is_long: bool) -> None:
         """Reject a request if the server is stopping or at capacity."""
-        connection = scope.get("client")
-        await self._backoff.wait(connection)
+        client = scope.get("client")
+        connection = None if client is None else (*client, is_long)
+        if self.running(long=is_long) >= limits.MAX_IN_FLIGHT:
+            await self._backoff.wait(connection)
         if self._stopping.is_set():
             message = "The server is stopping. Retry in a moment."
             raise Rejected(503, message, seconds=RETRY_SECONDS, closes=True)

@@ -45,8 +45,8 @@ MAX_MALLOC_ARENAS = 2
 """Heaps of the C library for all threads. The default of glibc is 8 for each core. Each keeps what
 its threads freed: 30 MiB more under a mixed load, on 2 cores."""
 _FINISHING = 0.8  # share of the stop time for requests; the rest is for background tasks
-_NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
-Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
+_NO_KEY = """retain: no API key exists yet, so the server rejects every request.
+Create one in this database: retain keys create NAME --permissions read,write,delete,admin"""
 WAIT_SECONDS = 2.0
 """A request waits this long for the database; then the client is asked to retry."""
 OnListening = Callable[[str], None]
@@ -94,7 +94,9 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
 def bind(host: str, port: int) -> socket.socket:
     """Return a bound socket that does not listen yet. Raise SettingsError if that fails."""
     if port > 65535:
-        raise SettingsError(where="port", problem=f"{port} is no port: those go to 65535")
+        raise SettingsError(
+            where="port", problem=f"{port} is not a valid port; the maximum is 65535"
+        )
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -116,7 +118,7 @@ def bind(host: str, port: int) -> socket.socket:
             ) from None
         if error.errno == errno.EACCES:
             raise SettingsError(
-                where="port", problem=f"{port} is the administrator's: choose one above 1023"
+                where="port", problem=f"{port} requires root privileges; choose a port above 1023"
             ) from None
         problem = f"{host} cannot be listened on, it must be an address of this machine: {error.strerror or error}"
         raise SettingsError(where="host", problem=problem) from None

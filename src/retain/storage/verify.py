@@ -54,10 +54,13 @@ def verify(
 
     start: the number of the first check; an interrupted run continues with it
     """
+    schema_finding = _check_schema(database, schema)
+    if not schema_finding.ok:  # the other checks need the newest schema
+        return [*database.health(), schema_finding]
     tenants = database.tenants()
     steps: list[Callable[[], Sequence[Finding]]] = [
         database.health,
-        lambda: [_check_schema(database, schema)],
+        lambda: [schema_finding],
         *(partial(_run_check, database, check, tenants) for check in checks),
         lambda: blobs.verify(tenants),
     ]
@@ -69,8 +72,6 @@ def verify(
             findings += step()
         if progress:
             progress(number, len(steps))
-        if number == 2 and database.version() != schema:
-            break
     return findings
 
 

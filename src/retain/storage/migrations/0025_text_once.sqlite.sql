@@ -11,7 +11,7 @@ insert into search_words (search_words, rank) values ('deletemerge', 0);
 -- down
 insert into search_words (search_words, rank) values ('deletemerge', 10);
 update search_items set session_id = id where kind = 'messages' and session_id is null;
-update search_items set text = (
+update search_items set text = coalesce((
     select content ->> 'text' from messages where messages.tenant = search_items.tenant
-    and messages.session_id = search_items.id and messages.seq = search_items.seq)
+    and messages.session_id = search_items.id and messages.seq = search_items.seq), '')
 where kind = 'messages' and text = '';

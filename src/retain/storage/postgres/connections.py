@@ -17,7 +17,7 @@ import psycopg
 from psycopg import conninfo, errors
 from psycopg.abc import PQGen
 from psycopg.generators import execute
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from retain.base.errors import (
@@ -113,7 +113,8 @@ class Pool:
     def give_back(self, connection: Connection) -> None:
         """Return a connection to the pool, or close it if it is broken."""
         try:
-            if self._closed or connection.closed or connection.broken:
+            is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            if self._closed or connection.closed or not is_idle:
                 connection.close()
             else:
                 self._idle.append(connection)

@@ -137,7 +137,7 @@ class PostgresTransaction:
         commit = self._pipeline.send(b"commit")
         self._pipeline.wait()
         if commit.result is None or commit.result.command_status != b"COMMIT":
-            # The work has caught the error of a statement and gone on.
+            # The callback caught the error of a statement and continued.
             raise errors.InFailedSqlTransaction("a statement failed, so the server rolled back")
 
     def roll_back(self) -> None:

@@ -34,8 +34,8 @@ MAX_PREPARED = 200
 """A connection keeps at most this many prepared statements: those that were used last."""
 MAX_COUNTED = 2000
 """A connection counts the uses of at most this many statements."""
-MAX_UNANSWERED = 1000
-"""Statements that are sent before their results are read, at the latest."""
+MAX_UNANSWERED = 100
+"""At most this many statements are sent before their results are read."""
 
 Key = tuple[bytes, tuple[int, ...]]
 """A statement and the types of its values: a plan is made for certain types."""
@@ -69,6 +69,8 @@ class SentStatement:
         if self.result is None:
             self._pipeline.wait()
         assert self.result is not None, "the statement failed"
+        if self.result.status not in (COMMAND_OK, TUPLES_OK):
+            raise errors.error_from_result(self.result)
         return self.result
 
 
@@ -126,6 +128,9 @@ class Pipeline:
                 run_script(self.connection, b"rollback")
         except psycopg.Error:
             self.connection.close()
+        except BaseException:  # an interruption must not leave a transaction open
+            self.connection.close()
+            raise
 
     def _expect(self, statement: SentStatement) -> SentStatement:
         self._unanswered.append(statement)
@@ -148,7 +153,7 @@ class Pipeline:
         return results
 
     def _prepared_name(self, pgconn: PGconn, key: Key) -> bytes | None:
-        """Return the name of a prepared statement, which is prepared now if it is used often."""
+        """Return the name of the prepared statement, or None. Prepare it at its fifth use."""
         prepared = self.connection.prepared
         if not prepared.allowed:
             return None

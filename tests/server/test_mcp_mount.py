@@ -1,0 +1,43 @@
+"""The MCP servers of the HTTP server: they start at the first request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.server.app import create_app
+from retain.server.mcp_mount import Endpoint
+from tests.calling import HERE, URL
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+ACCEPT = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2025-11-25",
+}
+
+
+class FailingOnce(Endpoint):
+    """An MCP server whose first start fails."""
+
+    failures = 1
+
+    def _load(self) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("too many open files")
+        return super()._load()
+
+
+def test_a_failed_start_is_tried_again(memory: Memory) -> None:
+    authenticator = create_app(memory).state.authenticator
+    endpoint = FailingOnce(authenticator, "agent")
+    app = Starlette(routes=[Route("/mcp", endpoint)], lifespan=lambda _: endpoint.running())
+    with TestClient(app, URL, client=HERE, raise_server_exceptions=False) as client:
+        assert client.post("/mcp", json=CALL, headers=ACCEPT).status_code == 500
+        for _ in range(2):
+            tools = client.post("/mcp", json=CALL, headers=ACCEPT).json()["result"]["tools"]
+            assert any(tool["name"] == "search_memory" for tool in tools)
