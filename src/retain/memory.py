@@ -328,7 +328,7 @@ class Memory:
     def counts(self, *, exact: bool = False) -> dict[str, int]:
         """Return the number of rows of each table, over all tenants.
 
-        Where a tenant has more than 2,000 rows in a table, the number is an estimate from a
+        Where a tenant has more than 2,000 rows in a table, the number is a rounded estimate from a
         sample, unless `exact`: an exact count reads all rows.
         """
         from retain.storage.verify import count

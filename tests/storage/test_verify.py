@@ -65,6 +65,9 @@ def test_counts_of_large_tables_are_estimated(
     monkeypatch.setattr(verify, "MAX_COUNTED", 200)
     exact = memory.counts(exact=True)
     assert exact["messages"] == 600
+    monkeypatch.setattr(verify, "MAX_COUNTED", 300)
+    assert memory.counts() == exact  # exactly as many as are counted
+    monkeypatch.setattr(verify, "MAX_COUNTED", 200)
     estimated = memory.counts()
     assert 400 <= estimated.pop("messages") <= 1000
     assert estimated == {name: size for name, size in exact.items() if name != "messages"}

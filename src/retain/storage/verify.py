@@ -25,19 +25,23 @@ def count(
 ) -> dict[str, int]:
     """Count the rows of each table, over some tenants or all.
 
-    Unless `exact`, more than `MAX_COUNTED` rows of a tenant are estimated from a sample.
+    Unless `exact`, more than `MAX_COUNTED` rows of a tenant are estimated from a sample and
+    rounded to two digits.
     """
     limit = 2**62 if exact else MAX_COUNTED
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants() if tenants is None else tenants:
         rows = database.read(
             tenant,
-            lambda tx: [tx.one(table.count(), limit=limit) or (0,) for table in tables],
+            lambda tx: [tx.one(table.count(), limit=limit + 1) or (0,) for table in tables],
             long=True,
         )
         for table, (size,) in zip(tables, rows, strict=True):
-            estimate = database.estimate_rows(tenant, table) if size == limit else 0
-            counts[table.name] += max(size, estimate)
+            if size <= limit:
+                counts[table.name] += size
+            else:
+                estimate = database.estimate_rows(tenant, table)
+                counts[table.name] += max(limit, int(float(f"{estimate:.2g}")))
     return counts
 
 

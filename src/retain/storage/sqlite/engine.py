@@ -50,7 +50,7 @@ from retain.storage.sqlite.fork import ConnectionGate
 from retain.storage.sqlite.group_commit import GroupCommit, Job
 from retain.storage.transaction_database import forbid_in_transaction
 
-SAMPLED_ROWS = 200
+SAMPLED_ROWS = 5_000
 """Rows that an estimate of a table's size looks at."""
 MAX_IDLE_READERS = 16
 BALLAST_MIB = 16
