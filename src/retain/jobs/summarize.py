@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from retain.base import clock
 from retain.base.errors import NoModel, NotFound, RetainError, StorageError
@@ -67,11 +68,18 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     if not services.settings.summary_enabled:
         return JobResult()
     mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
-    active = list(_active(services, tenant, mark.since))
+    active_count = 0
+
+    def active() -> Iterator[Row]:
+        nonlocal active_count
+        for row in _active(services, tenant, mark.since):
+            active_count += 1
+            yield row
+
     retries, read_at = services.database.read(
         tenant, lambda tx: (_retries(tx, until=tx.now), tx.now)
     )
-    waiting = _over_threshold(services, tenant, [*active, *retries])
+    waiting = _over_threshold(services, tenant, chain(active(), retries))
     failures = _failures(services, tenant) if waiting else {}
     later: dict[str, int] = {}
     total = JobResult()
@@ -100,7 +108,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
         if progress:
             progress(place, len(waiting))
     tried = [str(row[0]) for row in retries]
-    is_far = len(active) >= MARK_SESSIONS and mark.now - OVERLAP >= mark.position + MARK_INTERVAL
+    is_far = active_count >= MARK_SESSIONS and mark.now - OVERLAP >= mark.position + MARK_INTERVAL
     if tried or later or is_far:
         services.database.write(
             tenant, lambda tx: _move_mark(tx, mark, tried, read_at, later), idempotent=True
@@ -111,8 +119,8 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
 def due_sessions(services: Services, tenant: str) -> list[str]:
     """Return all due sessions, including those that wait for a retry."""
     mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
-    rows = list(_active(services, tenant, mark.since))
-    rows += services.database.read(tenant, lambda tx: _retries(tx, until=None))
+    retries = services.database.read(tenant, lambda tx: _retries(tx, until=None))
+    rows = chain(_active(services, tenant, mark.since), retries)
     return [item.session for item in _over_threshold(services, tenant, rows)]
 
 
