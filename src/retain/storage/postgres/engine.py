@@ -526,7 +526,7 @@ class PostgresDatabase:
         connection = Connection.connect(self._url, autocommit=True, prepare_threshold=None)
         try:
             self._set_up(connection)
-        except BaseException:
+        except BaseException:  # an interruption must not leave the connection open
             connection.close()
             raise
         return connection
