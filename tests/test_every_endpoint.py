@@ -111,6 +111,40 @@ STORY = (
     step("summaries_get", session="a/trip"),
     step("summaries_list", session="a/trip"),
     step("summaries_expand", session="a/trip", limit=2),
+    step(
+        "facts_add",
+        "fact",
+        statement="Clara lives in Lisbon.",
+        subject="Clara",
+        predicate="lives in",
+        object="Lisbon",
+        topic="people",
+        valid_from="2020-01-01T00:00:00Z",
+        evidence=["a/trip#2"],
+        confidence=0.9,
+    ),
+    step("facts_list", about="Clara", topic="people", limit=1),
+    step("facts_get", id="$fact"),
+    step(
+        "facts_correct",
+        "corrected",
+        id="$fact",
+        statement="Clara lives in Porto.",
+        since="2026-01-01T00:00:00Z",
+        evidence=["a/trip#3"],
+    ),
+    step("facts_list", at="2025-01-01T00:00:00Z"),
+    step("facts_list", include_replaced=True),
+    step("facts_list", status="replaced"),
+    step("facts_history", id="$fact"),
+    step("facts_search", query="where does Clara live", limit=3),
+    step("facts_profile"),
+    step("facts_undo", id="$corrected"),
+    step("facts_retract", id="$fact"),
+    step("facts_undo", id="$fact"),
+    step("facts_forget", id="$fact"),
+    step("facts_add", "confirmed", statement="Ada has a sister."),
+    step("facts_confirm", id="$confirmed"),
     step("notes_read"),
     step("notes_overwrite", text="# Likes\n- tea\n\n# Other\nx"),
     step("notes_append", text="- more é", if_version=1),
@@ -426,7 +460,7 @@ def _word(name: str, value: Any, folder: Path) -> str:
 def _moment(name: str, value: Any) -> Any:
     return (
         datetime.fromisoformat(value)
-        if name in ("since", "created_at") and isinstance(value, str)
+        if name in ("since", "at", "valid_from", "created_at") and isinstance(value, str)
         else value
     )
 
@@ -464,7 +498,8 @@ def same(found: Any) -> Any:
 def _plain(name: str, value: Any) -> Any:
     if name == "why":  # its last decimals depend on how long everything is, random names too
         return sorted(value)
-    if name in ("source", "score") or (name == "next" and isinstance(value, str)):
+    # A person's correction is confirmed, an agent's is not.
+    if name in ("source", "score", "confirmed") or (name == "next" and isinstance(value, str)):
         return f"<{name}>"
     return same(value)
 

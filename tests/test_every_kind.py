@@ -67,6 +67,23 @@ def make_messages(me: Scope, mark: str) -> None:
     me.messages.pop(id)
 
 
+def make_facts(me: Scope, mark: str) -> None:
+    id = make_session(me, f"{mark} stating")
+    me.messages.append(id, "user", f"{mark} lives in Lisbon.")
+    fact = me.facts.add(
+        f"{mark} é😀 lives in Lisbon.",
+        subject=mark,
+        predicate="lives in",
+        object=f"Lisbon of {mark}",
+        topic="home",
+        valid_from=datetime(1965, 2, 3, tzinfo=UTC),
+        evidence=[f"{id}#1"],
+        confidence=0.1 + 0.2,
+    )
+    me.facts.correct(fact.id, f"{mark} lives in Porto.", since=datetime(2020, 1, 1, tzinfo=UTC))
+    me.facts.retract(me.facts.add(f"{mark} likes trains.").id)
+
+
 def make_summaries(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} folding")
     me.messages.extend(
@@ -196,6 +213,7 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
     "sessions": make_session,
     "messages": make_messages,
+    "facts": make_facts,
     "summaries": make_summaries,
     "notes": make_notes,
     "entries": make_entries,
@@ -241,6 +259,7 @@ WORDS: dict[str, Any] = {
     "writes": [Write("task", 0, "said", ("bytes", b"foreign"))],
     "channels": ["said"],
     "runs": [f"run of {KEEP}"],
+    "statement": "foreign",
     "target": "foreign",
     "entities": [Entity("foreign", "foreign", ["foreign"])],
     "observations": [Observations(f"entity of {KEEP}", ["foreign"])],
@@ -579,6 +598,7 @@ def test_every_table_declares_its_user_column() -> None:
                 "consolidation_id",
                 "document_id",
                 "entity_id",
+                "fact_id",
                 "references threads",
             )
         )

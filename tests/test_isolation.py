@@ -62,6 +62,14 @@ READS: dict[str, list[Verb]] = {
     "notes.history": [lambda me: me.notes.history().items],
     "notes.diff": [lambda me: me.notes.diff(2), lambda me: me.notes.diff(2, against=1)],
     "notes.changes": [lambda me: me.notes.changes(after=1)],
+    "facts.get": [lambda me: me.facts.get(me.facts.list()[0].id)],
+    "facts.list": [
+        lambda me: me.facts.list().items,
+        lambda me: me.facts.list(at=datetime.now(UTC)).items,
+    ],
+    "facts.history": [lambda me: me.facts.history(me.facts.list()[0].id)],
+    "facts.profile": [lambda me: me.facts.profile()],
+    "facts.search": [lambda me: me.facts.search("mine theirs")],
     "entries.get": [lambda me: me.entries.get("e1")],
     "entries.queue": [
         lambda me: me.entries.queue().items,
@@ -181,6 +189,12 @@ WRITES: dict[str, list[Verb]] = {
     "notes.delete_section": [lambda me: me.notes.delete_section("Two")],
     "notes.clear": [lambda me: me.notes.clear()],
     "notes.restore": [lambda me: me.notes.restore(1)],
+    "facts.add": [lambda me: me.facts.add("mine too", evidence=["s1#1"])],
+    "facts.correct": [lambda me: me.facts.correct(me.facts.list()[0].id, "mine indeed")],
+    "facts.undo": [lambda me: me.facts.undo(me.facts.list()[0].id)],
+    "facts.confirm": [lambda me: me.facts.confirm(me.facts.list()[0].id)],
+    "facts.retract": [lambda me: me.facts.retract(me.facts.list()[0].id)],
+    "facts.forget": [lambda me: me.facts.forget(me.facts.list(status="retracted")[0].id)],
     "entries.add": [
         lambda me: me.entries.add("mine", kind="core"),
         lambda me: me.entries.add("mine", kind="whiteboard", board="mine board"),
@@ -287,6 +301,7 @@ def populate(memory: Memory, tenant: str, word: str) -> Scope:
         context=me.context("s2", word),
     )
     me.summaries.fold("s2")
+    me.facts.add(f"{word} is a fact", evidence=["s1#1"])
     me.notes.overwrite("first")
     me.notes.overwrite(word)
     old = datetime.now(UTC) - timedelta(days=6)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from retain.kinds.agents import Agent
     from retain.kinds.consolidations.consolidations import Consolidation
     from retain.kinds.entries.entry import Entry
+    from retain.kinds.facts.fact import Evidence, Fact, FactChange
     from retain.kinds.interactions import Interaction, Total, Usage
     from retain.kinds.kind import Page
     from retain.kinds.knowledge.document import Document, Loaded, Passage
@@ -46,6 +47,9 @@ __all__ = [
     "Context",
     "Document",
     "Entry",
+    "Evidence",
+    "Fact",
+    "FactChange",
     "Hit",
     "Interaction",
     "Item",
@@ -83,6 +87,9 @@ _MODULES = {
     "Context": "retain.context.assemble",
     "Document": "retain.kinds.knowledge.document",
     "Entry": "retain.kinds.entries.entry",
+    "Evidence": "retain.kinds.facts.fact",
+    "Fact": "retain.kinds.facts.fact",
+    "FactChange": "retain.kinds.facts.fact",
     "Hit": "retain.search.query",
     "Interaction": "retain.kinds.interactions",
     "Item": "retain.kinds.state",

@@ -29,13 +29,19 @@ from retain.kinds.checkpoints.checkpoint import (
 )
 from retain.kinds.consolidations.consolidations import (
     Consolidation,
-    Status,
     Target,
 )
 from retain.kinds.entries.entry import (
     Entry,
     EntryKind,
     Review,
+)
+from retain.kinds.facts.fact import (
+    ABOUT_USER,
+    Fact,
+    FactChange,
+    Status,
+    Topic,
 )
 from retain.kinds.graph import (
     Entity,
@@ -270,6 +276,60 @@ class AsyncNotes:
         self, *, after: int = 0, wait: float = 0.0, limit: int = 100
     ) -> list[NoteVersion]:
         """Return the versions after a number, oldest first; if there is none, wait for one."""
+
+@type_check_only
+class AsyncFacts:
+    async def add(
+        self,
+        statement: str,
+        *,
+        subject: str = ABOUT_USER,
+        predicate: str = "",
+        object: str = "",
+        topic: Topic = "other",
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        evidence: Sequence[str] = (),
+        confidence: float = 1.0,
+    ) -> Fact:
+        """Add a fact. If it is known already, the messages are added to its evidence."""
+    async def get(self, id: str) -> Fact:
+        """Return a fact with its evidence, whatever its status."""
+    async def list(
+        self,
+        *,
+        about: str | None = None,
+        topic: Topic | None = None,
+        at: datetime | None = None,
+        include_replaced: bool = False,
+        status: Status | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Fact]:
+        """Return what is true now, newest first."""
+    async def correct(
+        self,
+        id: str,
+        statement: str,
+        *,
+        since: datetime | None = None,
+        evidence: Sequence[str] = (),
+    ) -> Fact:
+        """Replace a fact by a corrected fact, and return the new fact."""
+    async def retract(self, id: str) -> Fact:
+        """Retract a fact that is not true. The fact that it replaced is true again."""
+    async def confirm(self, id: str) -> Fact:
+        """Confirm a fact, so that only a person can change it. A pending fact becomes active."""
+    async def undo(self, id: str) -> Fact:
+        """Undo the last step that changed a fact, also for other facts that the step changed."""
+    async def forget(self, id: str) -> None:
+        """Delete a fact with its history. Use `retract` to keep a trace of it."""
+    async def history(self, id: str) -> Sequence[FactChange]:
+        """Return every change of a fact and of those that it replaced or that replaced it."""
+    async def profile(self) -> str:
+        """Return what is true now, by topic: confirmed and new facts first."""
+    async def search(self, query: str, *, limit: int = 10) -> Sequence[Fact]:
+        """Return current facts that match a query by words and meaning, best first."""
 
 @type_check_only
 class AsyncEntries:
@@ -656,6 +716,7 @@ class AsyncScope:
     messages: AsyncMessages
     summaries: AsyncSummaries
     notes: AsyncNotes
+    facts: AsyncFacts
     entries: AsyncEntries
     consolidations: AsyncConsolidations
     refs: AsyncRefs

@@ -24,6 +24,7 @@ from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
 from retain.kinds.extra_tools import ExtraTools
+from retain.kinds.facts import Facts
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions, Usage
 from retain.kinds.items import Items
@@ -75,6 +76,7 @@ class Scope:
         self.messages = Messages(services, owner)
         self.summaries = Summaries(services, owner)
         self.notes = Notes(services, owner)
+        self.facts = Facts(services, owner)
         self.entries = Entries(services, owner)
         self.consolidations = Consolidations(services, owner)
         self.refs = Refs(services, owner)
@@ -114,7 +116,7 @@ class Scope:
     ) -> SearchResults:
         """Search all memories of the scope by words and by meaning; return the best hits first.
 
-        kinds:     some of messages, notes, entries, refs, state, items, knowledge and graph
+        kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
         at:        when the question is asked (default: now); "last week" is relative to it
         min_score: leave out hits with a lower score, from 0 to 1
         """

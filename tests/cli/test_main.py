@@ -47,9 +47,13 @@ def test_every_example_works(run: Run, tmp_path: Path) -> None:
         "entries remove",
         "entries remove-many",
     }
-    not_made_by_a_command = ("consolidations get", "consolidations accept", "consolidations refuse", "consolidations undo",
-                             "turns get", "knowledge get", "knowledge text", "knowledge passages",
-                             "knowledge remove")  # fmt: skip
+    not_made_by_a_command = {
+        *(f"consolidations {verb}" for verb in ("get", "accept", "refuse", "undo")),
+        *(f"facts {verb}" for verb in ("get", "history", "correct", "retract", "confirm")),
+        *(f"facts {verb}" for verb in ("undo", "forget")),
+        *(f"knowledge {verb}" for verb in ("get", "text", "passages", "remove")),
+        "turns get",
+    }
     for endpoint in sorted(ENDPOINTS, key=lambda endpoint: endpoint.command in last):
         command = endpoint.example.rpartition("| ")[2].partition(" > ")[
             0

@@ -483,7 +483,7 @@ def test_a_database_from_before_the_index_gets_one_on_opening(
     memory = open_memory(clock=now)
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     populate(memory.scope(tenant="other", user="bob", agent="scout"))
-    later = ("knowledge", "items", "graph")
+    later = ("knowledge", "items", "graph", "facts")
     before = {
         tenant: [item for item in rows(memory, "", tenant) if item["kind"] not in later]
         for tenant in ("acme", "other")

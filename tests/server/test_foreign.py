@@ -31,6 +31,10 @@ BODIES: dict[str, Any] = {
     "messages_extend": {"messages": [{"role": "user", "content": "mine"}]},
     "messages_pop": {},
     "summaries_fold": {"force": True},
+    "facts_correct": {"statement": "mine"},
+    "facts_retract": {},
+    "facts_confirm": {},
+    "facts_undo": {},
     "entries_edit": {"content": "mine"},
     "entries_accept": {},
     "entries_refuse": {},
@@ -42,7 +46,7 @@ BODIES: dict[str, Any] = {
 }
 CHOSEN_BY_THE_CALLER = {"entries_share", "items_put"}
 """Endpoints whose id the caller chooses."""
-OF_USERS = ("sessions", "messages", "summaries", "refs", "state", "items", "turns")
+OF_USERS = ("sessions", "messages", "summaries", "facts", "refs", "state", "items", "turns")
 """Kinds that belong to one user."""
 
 Request = tuple[str, str, str, str, dict[str, Any]]
@@ -71,6 +75,7 @@ def ids(scope: Scope) -> dict[str, str]:
         "sessions": talking,
         "messages": talking,
         "summaries": f"session of {MARK} folding",
+        "facts": next(iter(scope.facts.list())).id,
         "entries": next(iter(scope.entries.list())).id,
         "consolidations": next(iter(scope.consolidations.list())).id,
         "refs": next(iter(scope.refs.list())).key,

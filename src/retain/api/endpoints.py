@@ -11,8 +11,17 @@ from functools import cached_property
 
 from retain.auth.principal import Permission
 
-FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse", "entries_queue"})
-"""Endpoints for people only. Agents use MCP, which has no such tools and hides pending entries."""
+FOR_PEOPLE = frozenset(
+    {
+        "entries_accept",
+        "entries_refuse",
+        "entries_queue",
+        "facts_confirm",
+        "facts_history",
+        "facts_undo",
+    }
+)
+"""Endpoints for people only. Agents use MCP, which has no such tools and hides pending records."""
 _REMOVING_VERBS = ("remove", "remove_many", "pop", "clear", "delete_section")
 _READING_VERBS = ("search", "context")
 _CREATING_VERBS = ("add", "append", "extend", "capture", "add_many", "save_turn")
@@ -49,7 +58,7 @@ class Endpoint:
     @cached_property
     def needs(self) -> Permission:
         """The permission that a key must have."""
-        if self.verb in _REMOVING_VERBS:
+        if self.verb in _REMOVING_VERBS or self.method == "DELETE":
             return "delete"
         return "read" if self.method == "GET" or self.verb in _READING_VERBS else "write"
 
@@ -245,6 +254,27 @@ ENDPOINTS = (
         "GET /notes/changes",
         "retain notes changes --after 6 --wait 30 --user ada --agent scout --json",
     ),
+    Endpoint(
+        "facts",
+        "add",
+        "POST /facts",
+        'retain facts add "Clara lives in Lisbon." --subject Clara --topic people --user ada',
+    ),
+    Endpoint("facts", "list", "GET /facts", "retain facts list --about Clara --user ada"),
+    Endpoint("facts", "search", "GET /facts/search", 'retain facts search "where is Clara"'),
+    Endpoint("facts", "profile", "GET /facts/profile", "retain facts profile --user ada"),
+    Endpoint("facts", "get", "GET /facts/{id}", "retain facts get 0199… --json"),
+    Endpoint("facts", "history", "GET /facts/{id}/history", "retain facts history 0199…"),
+    Endpoint(
+        "facts",
+        "correct",
+        "POST /facts/{id}/correct",
+        'retain facts correct 0199… "Clara lives in Porto." --since 2026-05-01T00:00:00Z',
+    ),
+    Endpoint("facts", "retract", "POST /facts/{id}/retract", "retain facts retract 0199…"),
+    Endpoint("facts", "confirm", "POST /facts/{id}/confirm", "retain facts confirm 0199…"),
+    Endpoint("facts", "undo", "POST /facts/{id}/undo", "retain facts undo 0199…"),
+    Endpoint("facts", "forget", "DELETE /facts/{id}", "retain facts forget 0199…"),
     Endpoint(
         "entries",
         "add",
@@ -489,6 +519,7 @@ KIND_HELP = {
     "messages": "The messages of the scope's sessions: append-only, numbered from 1 without gaps.",
     "summaries": "The rolling summaries of the scope's sessions.",
     "notes": "The notes of the scope's user and agent.",
+    "facts": "The facts about the scope's user, and about the people and things the user talks about.",
     "entries": "The journal and core entries of the scope's agent, and the boards that it shares.",
     "consolidations": "Proposals to keep the agent's journal entries, as core entries or documents.",
     "refs": "The references of the scope: those of its user, and those without a user.",
@@ -508,6 +539,7 @@ PARAMETER_HELP = {
     ".key": "Idempotency key. A retry with the same key adds nothing.",
     ".messages": "The messages of the turn, in order.",
     ".session": "The session id. Without it, search covers all sessions.",
+    "about": "Only facts about this subject; `user` for the user.",
     "active": "Only active references; with --no-active, only inactive ones.",
     "after": "Cursor of the previous page. Returns the records that follow it.",
     "against": "The version to compare with. Default: the version before it.",
@@ -523,6 +555,7 @@ PARAMETER_HELP = {
     "budget": "Maximum number of tokens. Default: the setting `context_tokens`, which may depend on the model.",
     "by": "The unit of time to group by.",
     "color": "Colour in which the agent is shown, such as #1f6feb.",
+    "confidence": "How certain the fact is, from 0 to 1.",
     "consolidations.status": "Only consolidations with this status.",
     "content": "The text, or `-` to read it from standard input.",
     "context": "The report of the context that the model received.",
@@ -534,9 +567,13 @@ PARAMETER_HELP = {
     "ending": "Only places that end with these names; `*` matches any name.",
     "entries": "A file with one JSON entry per line or a JSON list, or `-` for standard input.",
     "error": "The error, if the call failed.",
+    "evidence": "The messages that say so, each as SESSION#NUMBER, separated by commas.",
     "exact": "Only items at exactly this place, not below it.",
     "expected_last_seq": "Append only if the session's last message has this number.",
     "expired": "Only expired entries, or only entries that have not expired.",
+    "facts.at": "Return what was true at this time, with a time zone.",
+    "facts.since": "When it changed, with a time zone. Without it, the old fact was never true.",
+    "facts.status": "Only facts with this status; `pending` facts wait for a person.",
     "fields": "Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.",
     "force": "Do it now, even if the settings do not require it yet.",
     "grep": "Only lines that match this regular expression, with line numbers.",
@@ -546,12 +583,13 @@ PARAMETER_HELP = {
     "id": "The id.",
     "ids": "The ids, separated by commas.",
     "if_version": "Change it only if this is its current version; 0 means it must not exist yet.",
+    "include_replaced": "Also facts that were replaced or retracted, or have ended.",
     "into": "What it becomes: `core` (an entry of the agent) or `knowledge` (a document).",
     "is_active": "Whether the reference is listed in prompts.",
     "items.value": "The value: a JSON object.",
     "key": "The key.",
     "kind": "Kind of entry: `journal`, `core` or `whiteboard`.",
-    "kinds": "Kinds to search: messages, notes, entries, refs, state, items, knowledge, graph. "
+    "kinds": "Kinds to search: messages, facts, notes, entries, refs, state, items, knowledge, graph. "
     "Default: all.",
     "knowledge.path": "Where the document comes from. Adding the same path again replaces it.",
     "knowledge.prefix": "Only documents whose path starts with this.",
@@ -574,12 +612,14 @@ PARAMETER_HELP = {
     "newest": "Return the newest first.",
     "notes.after": "Only changes after this version.",
     "number": "Number of the summary; 1 is the first.",
+    "object": "The object of the fact, such as Lisbon.",
     "others": "The other agents of a group conversation.",
     "output": "The output, or `-` to read it from standard input.",
     "page": "Page number, starting at 1.",
     "parameters": "A JSON object with the parameters of the call.",
     "path": "A JSON path, such as $.items[0].name.",
     "place": "The place: its names from the outermost, separated by commas.",
+    "predicate": "The relation between subject and object, such as `lives in`.",
     "prefix": "Only keys that start with this.",
     "prompt": "System prompt of the agent.",
     "query": "Words to search for.",
@@ -597,8 +637,10 @@ PARAMETER_HELP = {
     "source": "The command that produced it.",
     "split": "Return separate totals for each value of these fields.",
     "spoken": "Only sessions that have messages.",
+    "statement": "The fact as one sentence.",
     "status": "Exit status of the command.",
     "stored_id": "The session id that the client has stored, if any.",
+    "subject": "The person or thing that the fact is about. Default: `user`.",
     "summary": "A one-line summary.",
     "tail": "Only the last N lines.",
     "text": "The text, or `-` to read it from standard input.",
@@ -607,6 +649,7 @@ PARAMETER_HELP = {
     "tokens_in": "Tokens that the model read.",
     "tokens_out": "Tokens that the model wrote.",
     "tools": "The tools that the agent may use, separated by commas.",
+    "topic": "The topic under which the profile lists the fact.",
     "ttl": "Time to live: expire after this many seconds.",
     "turns.seq": "Only the turn of the message with this number; for a user message, the turns "
     "that answered it.",
@@ -615,6 +658,8 @@ PARAMETER_HELP = {
     "under": "Only places that begin with these names; `*` matches any name.",
     "until": "End of the period (exclusive), with a time zone.",
     "usage": "The model call: its model, tokens, cost and latency.",
+    "valid_from": "The time from which the fact is true.",
+    "valid_to": "The time until which the fact is true.",
     "value": "The value as JSON; a string needs double quotes.",
     "version": "Number of the version.",
     "wait": "Wait up to this many seconds for a change.",

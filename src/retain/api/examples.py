@@ -11,6 +11,7 @@ EXAMPLES: dict[str, Any] = {
     "content": "Where do we go?",
     "entries": [{"content": "Ada prefers night trains.", "kind": "core"}],
     "entries.content": "Ada prefers night trains.",
+    "statement": "Clara lives in Lisbon.",
     "header": "Preferences",
     "id": "0199c0de-0000-7000-8000-000000000000",
     "ids": ["0199c0de-0000-7000-8000-000000000000", "0199c0de-0000-7000-8000-000000000001"],

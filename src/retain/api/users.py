@@ -46,6 +46,9 @@ _USERS = """
         select substr(area, 6), 0, 0, 0, 0, 0, 0, 0, max(updated_at)
         from items where tenant = :tenant and area like 'user:%' group by area
         union all
+        select user_id, 0, 0, 0, 0, 0, 0, 0, max(learned_at)
+        from facts where tenant = :tenant group by user_id
+        union all
         select user_id, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
         from graph_entities where tenant = :tenant group by user_id
         union all
@@ -78,6 +81,7 @@ _HAS_DATA = """
     or exists (select 1 from documents where tenant = :tenant and user_id = :user)
     or exists (select 1 from state where tenant = :tenant and user_id = :user)
     or exists (select 1 from items where tenant = :tenant and area = :area)
+    or exists (select 1 from facts where tenant = :tenant and user_id = :user)
     or exists (select 1 from graph_entities where tenant = :tenant and user_id = :user)
     or exists (select 1 from threads where tenant = :tenant and user_id = :user)
     or exists (select 1 from interactions where tenant = :tenant and user_id = :user)"""

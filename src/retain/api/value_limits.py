@@ -13,6 +13,11 @@ from retain.base import limits
 from retain.base.canonical import VISIBLE
 from retain.kinds import SEARCHABLE_KINDS
 from retain.kinds.entries.entry import REVIEWS, Entry
+from retain.kinds.facts.fact import (
+    MAX_EVIDENCE,
+    MAX_STATEMENT_CHARACTERS,
+    MAX_SUBJECT_CHARACTERS,
+)
 
 Schema = dict[str, Any]
 
@@ -65,6 +70,11 @@ _LIMITS: dict[str, Schema] = {
     "entries.content": NOT_BLANK,
     "entries": {"minItems": 1, "items": _IMPORTED_ENTRY},
     "expected_last_seq": _COUNT,
+    "evidence": {
+        "maxItems": MAX_EVIDENCE,
+        "items": {"type": "string", "pattern": f"^{_KEY}#[0-9]{{1,15}}$"},
+    },
+    "facts_add.confidence": {"minimum": 0, "maximum": 1},
     "fields": {"items": _KEY_ITEM},
     "header": NOT_BLANK,
     "icon": {"maxLength": 8},
@@ -103,10 +113,16 @@ _LIMITS: dict[str, Schema] = {
     "route": KEY,
     "search.limit": _HITS,
     "entries_search.limit": _HITS,
+    "facts_search.limit": _HITS,
     "knowledge_search.limit": _HITS,
     "refs_search.limit": _HITS,
     "seq": _SEQ,
     "session": KEY,
+    "statement": {**NOT_BLANK, "maxLength": MAX_STATEMENT_CHARACTERS},
+    "subject": {**NOT_BLANK, "maxLength": MAX_SUBJECT_CHARACTERS},
+    "about": {**NOT_BLANK, "maxLength": MAX_SUBJECT_CHARACTERS},
+    "object": {"maxLength": MAX_STATEMENT_CHARACTERS},
+    "predicate": {"maxLength": MAX_SUBJECT_CHARACTERS},
     "summary": NOT_BLANK,
     "messages.tokens": _COUNT,
     "refs.tokens": {"minimum": 50, "maximum": 100_000},

@@ -30,6 +30,8 @@ _COLUMNS = {
     "Session": ("id", "user", "agent", "label", "count", "updated_at"),
     "Agent": ("name", "model", "tools", "active", "version", "prompt"),
     "NoteVersion": ("version", "operation", "source", "created_at", "text"),
+    "Fact": ("id", "subject", "topic", "status", "valid_from", "valid_to", "statement"),
+    "FactChange": ("at", "action", "source", "fact", "statement"),
     "Entry": ("id", "agent", "kind", "created_at", "expired", "review", "content"),
     "Consolidation": ("id", "agent", "status", "created_at", "model", "content"),
     "Summary": ("number", "covers_from", "covers_to", "tokens", "model", "created_at", "text"),

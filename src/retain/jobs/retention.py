@@ -11,6 +11,7 @@ from retain.auth import browser_sessions, idempotency
 from retain.base import clock
 from retain.base.errors import Full, Invalid, NotFound, StorageError
 from retain.jobs.job import JobResult
+from retain.kinds.facts.changes import remove_evidence
 from retain.kinds.indexing import index_id
 from retain.kinds.items.item import item_index_id
 from retain.kinds.kind import Services
@@ -261,6 +262,7 @@ def _remove_old_messages(
         rows[-1][0] + 1 if rows else first_seq,
         max(tx.now, cutoff),
     )  # empty: due in no other batch
+    remove_evidence(tx, index, id, 1, first - 1)
     removed = tx.run(
         "delete from messages where tenant = :tenant and session_id = :id and seq < :first",
         id=id,

@@ -7,6 +7,7 @@ from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
+from retain.kinds.facts import Facts
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions
 from retain.kinds.items import Items
@@ -26,6 +27,7 @@ KINDS: tuple[type[Kind], ...] = (
     Messages,
     Summaries,
     Notes,
+    Facts,
     Entries,
     Consolidations,
     Refs,

@@ -10,6 +10,7 @@ from typing import Any
 
 from retain.base import canonical, clock, ids, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound
+from retain.kinds.facts.changes import ALL_MESSAGES, remove_evidence
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
 
@@ -325,6 +326,7 @@ class Sessions(Kind):
                 "select distinct user_id, digest from refs where tenant = :tenant and session_id = :id",
                 id=id,
             )
+            remove_evidence(tx, self._services.index, id, 1, ALL_MESSAGES)
             tx.send("delete from sessions where tenant = :tenant and id = :id", id=id)
             self._services.index.remove_session(tx, id)
             return self._services.blobs.release(tx, [(user, digest) for user, digest in contents])

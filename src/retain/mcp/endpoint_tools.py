@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from types import NoneType
 from typing import Any, get_type_hints
@@ -22,6 +22,8 @@ from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
 from retain.kinds import KINDS
 from retain.kinds.entries.entry import Entry
+from retain.kinds.facts.fact import Fact
+from retain.kinds.kind import Page
 from retain.kinds.tool import Answer
 from retain.mcp.mcp_caller import McpCaller
 from retain.mcp.memory_tools import call_result, tool_annotations
@@ -194,12 +196,20 @@ class EndpointTools:
 
 
 def _without_pending(result: Any) -> Any:
-    """Drop entries that await review: the answer of a tool reaches a model's prompt."""
-    if isinstance(result, Entry) and result.review != "accepted":
-        raise NotFound(what="entry", id=result.id)
+    """Drop records that await review: the answer of a tool reaches a model's prompt."""
+    if _is_pending(result):
+        raise NotFound(what=type(result).__name__.lower(), id=result.id)
+    if isinstance(result, Page):
+        return replace(result, items=[item for item in result if not _is_pending(item)])
     if isinstance(result, list):
-        return [item for item in result if not isinstance(item, Entry) or item.review == "accepted"]
+        return [item for item in result if not _is_pending(item)]
     return result
+
+
+def _is_pending(record: Any) -> bool:
+    if isinstance(record, Fact):
+        return record.status == "pending"
+    return isinstance(record, Entry) and record.review != "accepted"
 
 
 def _render_bytes(result: bytes) -> Answer:

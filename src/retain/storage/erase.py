@@ -140,6 +140,7 @@ def erase_agent(
         removed = {}
         for table in (table for table in reversed(tables) if table.of_agent):
             removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)
+        _retract_unsupported_facts(tx)
         tx.send("delete from keys where tenant = :tenant and agent = :agent", agent=agent)
         return tx.now, removed
 
@@ -152,3 +153,18 @@ def erase_agent(
         compacted = False
     removed = dict(reversed(removed.items()))
     return AgentReceipt(tenant, agent, clock.to_datetime(at), removed, compacted)
+
+
+def _retract_unsupported_facts(tx: Transaction) -> None:
+    """Retract the facts that were learned only from messages that are gone."""
+    retracted = tx.all(
+        """update facts set status = 'retracted'
+           where tenant = :tenant and learned = 1 and status in ('active', 'pending')
+           and not exists (select 1 from fact_evidence evidence
+               where evidence.tenant = :tenant and evidence.fact_id = facts.id)
+           returning id"""
+    )
+    tx.many(
+        "delete from search_items where tenant = :tenant and kind = 'facts' and id = :id",
+        [{"id": id} for (id,) in retracted],
+    )

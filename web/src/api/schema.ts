@@ -170,6 +170,120 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return every change of a fact and of those that it replaced or that replaced it.
+         * @description Return every change of a fact and of those that it replaced or that replaced it.
+         *
+         *     On the command line: `retain facts history 0199…`
+         */
+        get: operations["facts_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/correct": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace a fact by a corrected fact, and return the new fact.
+         * @description Replace a fact by a corrected fact, and return the new fact.
+         *
+         *     since: the time of the change; without it, the fact was never true
+         *
+         *     A person's correction is confirmed. Only a person can correct a confirmed fact.
+         *
+         *     On the command line: `retain facts correct 0199… "Clara lives in Porto." --since 2026-05-01T00:00:00Z`
+         */
+        post: operations["facts_correct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/retract": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retract a fact that is not true. The fact that it replaced is true again.
+         * @description Retract a fact that is not true. The fact that it replaced is true again.
+         *
+         *     On the command line: `retain facts retract 0199…`
+         */
+        post: operations["facts_retract"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm a fact, so that only a person can change it. A pending fact becomes active.
+         * @description Confirm a fact, so that only a person can change it. A pending fact becomes active.
+         *
+         *     On the command line: `retain facts confirm 0199…`
+         */
+        post: operations["facts_confirm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo the last step that changed a fact, also for other facts that the step changed.
+         * @description Undo the last step that changed a fact, also for other facts that the step changed.
+         *
+         *     On the command line: `retain facts undo 0199…`
+         */
+        post: operations["facts_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries/{id}/accept": {
         parameters: {
             query?: never;
@@ -594,6 +708,50 @@ export interface paths {
          *     On the command line: `retain notes changes --after 6 --wait 30 --user ada --agent scout --json`
          */
         get: operations["notes_changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return current facts that match a query by words and meaning, best first.
+         * @description Return current facts that match a query by words and meaning, best first.
+         *
+         *     On the command line: `retain facts search "where is Clara"`
+         */
+        get: operations["facts_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what is true now, by topic: confirmed and new facts first.
+         * @description Return what is true now, by topic: confirmed and new facts first.
+         *
+         *     On the command line: `retain facts profile --user ada`
+         */
+        get: operations["facts_profile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1066,6 +1224,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what is true now, newest first.
+         * @description Return what is true now, newest first.
+         *
+         *     about:            only facts about this subject; `user` for the user
+         *     at:               what was true at this time, as far as is known today
+         *     include_replaced: also facts that were replaced or retracted, or have ended
+         *     status:           only facts with this status; `pending` ones wait for a person
+         *
+         *     On the command line: `retain facts list --about Clara --user ada`
+         */
+        get: operations["facts_list"];
+        put?: never;
+        /**
+         * Add a fact. If it is known already, the messages are added to its evidence.
+         * @description Add a fact. If it is known already, the messages are added to its evidence.
+         *
+         *     Facts from tools and imports are pending until a person confirms them.
+         *
+         *     On the command line: `retain facts add "Clara lives in Lisbon." --subject Clara --topic people --user ada`
+         */
+        post: operations["facts_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries": {
         parameters: {
             query?: never;
@@ -1337,7 +1530,7 @@ export interface paths {
          * Search all memories of the scope by words and by meaning; return the best hits first.
          * @description Search all memories of the scope by words and by meaning; return the best hits first.
          *
-         *     kinds:     some of messages, notes, entries, refs, state, items, knowledge and graph
+         *     kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
          *     at:        when the question is asked (default: now); "last week" is relative to it
          *     min_score: leave out hits with a lower score, from 0 to 1
          *
@@ -1399,6 +1592,34 @@ export interface paths {
          *     On the command line: `retain messages remove trip 1`
          */
         delete: operations["messages_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a fact with its evidence, whatever its status.
+         * @description Return a fact with its evidence, whatever its status.
+         *
+         *     On the command line: `retain facts get 0199… --json`
+         */
+        get: operations["facts_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a fact with its history. Use `retract` to keep a trace of it.
+         * @description Delete a fact with its history. Use `retract` to keep a trace of it.
+         *
+         *     On the command line: `retain facts forget 0199…`
+         */
+        delete: operations["facts_forget"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2942,6 +3163,178 @@ export interface components {
             next: string | null;
         };
         /**
+         * Evidence
+         * @description A message that a fact comes from.
+         */
+        Evidence: {
+            /** Session */
+            session: string;
+            /** Seq */
+            seq: number;
+        };
+        /**
+         * Fact
+         * @description A known fact: its words, when it is true, and the messages that support it.
+         */
+        Fact: {
+            /** Id */
+            id: string;
+            /** Subject */
+            subject: string;
+            /** Statement */
+            statement: string;
+            /** Predicate */
+            predicate: string;
+            /** Object */
+            object: string;
+            /**
+             * Topic
+             * @enum {string}
+             */
+            topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+            /** Valid From */
+            valid_from: string | null;
+            /** Valid To */
+            valid_to: string | null;
+            /**
+             * Learned At
+             * Format: date-time
+             */
+            learned_at: string;
+            /** Source */
+            source: string;
+            /** Agent */
+            agent: string | null;
+            /** Confidence */
+            confidence: number;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "active" | "replaced" | "retracted" | "pending";
+            /** Confirmed */
+            confirmed: boolean;
+            /** Replaces */
+            replaces: string | null;
+            /** Replaced By */
+            replaced_by: string | null;
+            /** Evidence */
+            evidence: components["schemas"]["Evidence"][];
+        };
+        /**
+         * FactChange
+         * @description One change of a fact. Changes of the same step were made together and are undone together.
+         */
+        FactChange: {
+            /** Fact */
+            fact: string;
+            /** Statement */
+            statement: string;
+            /** Action */
+            action: string;
+            /** Source */
+            source: string;
+            /** Step */
+            step: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+        };
+        /** FactPage */
+        FactPage: {
+            /** Data */
+            data: components["schemas"]["Fact"][];
+            /**
+             * Next
+             * @description The value of `after` for the next page; null on the last page.
+             */
+            next: string | null;
+        };
+        /** FactsAddRequest */
+        FactsAddRequest: {
+            /**
+             * Statement
+             * @description The fact as one sentence.
+             * @example Clara lives in Lisbon.
+             */
+            statement: string;
+            /**
+             * Subject
+             * @description The person or thing that the fact is about. Default: `user`.
+             * @default user
+             */
+            subject: string;
+            /**
+             * Predicate
+             * @description The relation between subject and object, such as `lives in`.
+             * @default
+             */
+            predicate: string;
+            /**
+             * Object
+             * @description The object of the fact, such as Lisbon.
+             * @default
+             */
+            object: string;
+            /**
+             * Topic
+             * @description The topic under which the profile lists the fact.
+             * @default other
+             * @enum {string}
+             */
+            topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+            /**
+             * Valid From
+             * @description The time from which the fact is true.
+             */
+            valid_from?: string | null;
+            /**
+             * Valid To
+             * @description The time until which the fact is true.
+             */
+            valid_to?: string | null;
+            /**
+             * Evidence
+             * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
+             * @default []
+             */
+            evidence: string[];
+            /**
+             * Confidence
+             * @description How certain the fact is, from 0 to 1.
+             * @default 1
+             */
+            confidence: number;
+        };
+        /** FactsConfirmRequest */
+        FactsConfirmRequest: Record<string, never>;
+        /** FactsCorrectRequest */
+        FactsCorrectRequest: {
+            /**
+             * Statement
+             * @description The fact as one sentence.
+             * @example Clara lives in Lisbon.
+             */
+            statement: string;
+            /**
+             * Since
+             * @description When it changed, with a time zone. Without it, the old fact was never true.
+             */
+            since?: string | null;
+            /**
+             * Evidence
+             * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
+             * @default []
+             */
+            evidence: string[];
+        };
+        /** FactsRetractRequest */
+        FactsRetractRequest: Record<string, never>;
+        /** FactsUndoRequest */
+        FactsUndoRequest: Record<string, never>;
+        /**
          * Hit
          * @description A search result.
          *
@@ -4133,7 +4526,7 @@ export interface components {
             query: string;
             /**
              * Kinds
-             * @description Kinds to search: messages, notes, entries, refs, state, items, knowledge, graph. Default: all.
+             * @description Kinds to search: messages, facts, notes, entries, refs, state, items, knowledge, graph. Default: all.
              */
             kinds?: string[] | null;
             /**
@@ -5351,6 +5744,283 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    facts_history: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactChange"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_correct: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "statement": "Clara lives in Lisbon."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactsCorrectRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_retract: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["FactsRetractRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_confirm: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["FactsConfirmRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_undo: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["FactsUndoRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     entries_accept: {
         parameters: {
             query?: {
@@ -6368,6 +7038,102 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NoteVersion"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_search: {
+        parameters: {
+            query: {
+                /** @description Words to search for. */
+                query: string;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_profile: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
                 };
             };
             400: components["responses"]["400"];
@@ -7614,6 +8380,123 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    facts_list: {
+        parameters: {
+            query?: {
+                /** @description Only facts about this subject; `user` for the user. */
+                about?: string | null;
+                /** @description The topic under which the profile lists the fact. */
+                topic?: ("identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other") | null;
+                /** @description Return what was true at this time, with a time zone. */
+                at?: string | null;
+                /** @description Also facts that were replaced or retracted, or have ended. */
+                include_replaced?: boolean;
+                /** @description Only facts with this status; `pending` facts wait for a person. */
+                status?: ("active" | "replaced" | "retracted" | "pending") | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "statement": "Clara lives in Lisbon."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactsAddRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     entries_list: {
         parameters: {
             query?: {
@@ -8670,6 +9553,104 @@ export interface operations {
                 session: string;
                 /** @description Number of the message in its session. */
                 seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fact"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_forget: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
             };
             cookie?: never;
         };

@@ -11,6 +11,7 @@ from typing import Any
 
 from retain.base import canonical, clock
 from retain.base.errors import Invalid, KeyReused, NotFound, OutOfOrder
+from retain.kinds.facts.changes import remove_evidence
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.kinds.messages import new_message
 from retain.kinds.messages.message_index import MESSAGE_INDEX
@@ -276,6 +277,7 @@ class Messages(Kind):
 
         def work(tx: Transaction) -> int:
             last, _, _ = self._lock(tx, session)
+            remove_evidence(tx, self._services.index, session, 1, last)
             removed = tx.all(_DELETE_MESSAGES, session=session)
             for statement in _DELETE_DEPENDENTS:
                 tx.send(statement, session=session)
@@ -287,6 +289,7 @@ class Messages(Kind):
 
     def _remove(self, tx: Transaction, session: str, seq: int) -> int:
         tx.send(_DELETE_MENTIONS, session=session, seq=seq)
+        remove_evidence(tx, self._services.index, session, seq, seq)
         self._services.index.remove_seq(tx, self.name, session, seq)
         return tx.run(_BLANK_MESSAGE, session=session, seq=seq, content=_REMOVED_CONTENT)
 

@@ -1,0 +1,297 @@
+"""Facts: their words never change, every step can be undone, and each rests on its evidence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retain import Fact, Memory, Scope
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from retain.mcp.endpoint_tools import EndpointTools
+from retain.mcp.mcp_caller import McpCaller
+
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+JUNE = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def me(memory: Memory) -> Scope:
+    scope = memory.scope(tenant="acme", user="ada", agent="scout")
+    scope.sessions.add("trip")
+    scope.messages.append("trip", "user", "My sister Clara lives in Lisbon.")
+    scope.messages.append("trip", "user", "Clara moved to Porto in May.")
+    return scope
+
+
+def statements(facts: Any) -> list[str]:
+    return [fact.statement for fact in facts]
+
+
+def clara(me: Scope, **more: Any) -> Fact:
+    return me.facts.add("Clara lives in Lisbon.", subject="Clara", evidence=["trip#1"], **more)
+
+
+def as_agent(memory: Memory) -> Scope:
+    return memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
+
+
+def test_add_and_read(me: Scope) -> None:
+    fact = clara(me, predicate="lives in", object="Lisbon", topic="people", confidence=0.5)
+    assert me.facts.get(fact.id) == fact
+    assert (fact.status, fact.source, fact.agent, fact.confirmed) == (
+        "active",
+        "user",
+        "scout",
+        False,
+    )
+    assert [(message.session, message.seq) for message in fact.evidence] == [("trip", 1)]
+    assert me.facts.list().items == [fact]
+    assert me.facts.list(about=" clara ").items == [fact]
+    assert me.facts.list(about="user").items == []
+    assert me.facts.list(topic="home").items == []
+
+
+def test_a_known_fact_gets_more_evidence(me: Scope) -> None:
+    first = clara(me)
+    again = me.facts.add("clara lives  in lisbon", subject="CLARA", evidence=["trip#2"])
+    assert again.id == first.id
+    assert [message.seq for message in again.evidence] == [1, 2]
+    assert me.facts.undo(first.id) == first
+    assert len(me.facts.list()) == 1
+
+
+def test_a_change_keeps_what_was_true(me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY, evidence=["trip#2"])
+    assert (new.replaces, new.valid_from, new.confirmed, new.subject) == (
+        old.id,
+        MAY,
+        True,
+        "Clara",
+    )
+    replaced = me.facts.get(old.id)
+    assert (replaced.status, replaced.valid_to, replaced.replaced_by) == ("replaced", MAY, new.id)
+    assert statements(me.facts.list()) == ["Clara lives in Porto."]
+    assert statements(me.facts.list(at=datetime(2026, 4, 30, tzinfo=UTC))) == [
+        "Clara lives in Lisbon."
+    ]
+    assert statements(me.facts.list(at=JUNE)) == ["Clara lives in Porto."]
+    assert statements(me.facts.list(include_replaced=True)) == [new.statement, old.statement]
+    assert [change.action for change in me.facts.history(new.id)] == ["added", "replaced", "added"]
+
+
+def test_a_correction_was_never_true(me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Leiria.")
+    assert me.facts.get(old.id).status == "retracted"
+    assert statements(me.facts.list(at=datetime(2020, 1, 1, tzinfo=UTC))) == [new.statement]
+
+
+def test_undo_restores_every_fact_of_a_step(me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY)
+    assert me.facts.undo(new.id).status == "retracted"
+    assert me.facts.list().items == [old]
+    assert [change.action for change in me.facts.history(new.id)][-2:] == ["undone", "undone"]
+    with pytest.raises(Conflict, match="nothing to undo"):
+        me.facts.undo(new.id)
+    assert me.facts.undo(old.id).status == "retracted"
+
+
+def test_undo_needs_the_later_steps_undone_first(me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY)
+    newer = me.facts.correct(new.id, "Clara lives in Faro.", since=JUNE)
+    with pytest.raises(Conflict, match=new.id):
+        me.facts.undo(old.id)
+    me.facts.undo(newer.id)
+    me.facts.undo(old.id)
+    assert statements(me.facts.list()) == [old.statement]
+
+
+def test_retracting_a_fact_restores_the_one_it_replaced(me: Scope) -> None:
+    old = clara(me, valid_to=JUNE.replace(year=2099))
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY)
+    assert me.facts.retract(new.id).status == "retracted"
+    assert me.facts.get(old.id) == old
+    assert me.facts.list().items == [old]
+
+
+def test_a_fact_that_has_ended_is_not_current(me: Scope) -> None:
+    clara(me, valid_from=datetime(1965, 1, 1, tzinfo=UTC), valid_to=MAY.replace(year=2001))
+    assert me.facts.list().items == []
+    assert statements(me.facts.list(at=MAY.replace(year=1990))) == ["Clara lives in Lisbon."]
+    assert me.facts.list(at=MAY.replace(year=1960)).items == []
+    assert len(me.facts.list(include_replaced=True)) == 1
+
+
+def test_facts_from_tools_wait_for_a_person(memory: Memory, me: Scope) -> None:
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    fact = clara(tool)
+    assert fact.status == "pending"
+    assert (me.facts.list().items, me.facts.search("Clara")) == ([], [])
+    assert me.facts.list(status="pending").items == [fact]
+    with pytest.raises(Forbidden):
+        tool.facts.confirm(fact.id)
+    assert me.facts.confirm(fact.id).status == "active"
+    assert statements(me.facts.search("Clara")) == [fact.statement]
+
+
+def test_a_pending_fact_that_the_user_states_is_active(memory: Memory, me: Scope) -> None:
+    fact = clara(memory.scope(tenant="acme", user="ada", agent="scout", source="tool"))
+    assert clara(me).id == fact.id
+    assert me.facts.get(fact.id).status == "active"
+
+
+def test_only_a_person_changes_a_confirmed_fact(memory: Memory, me: Scope) -> None:
+    fact = me.facts.confirm(clara(me).id)
+    agent = as_agent(memory)
+    with pytest.raises(Conflict, match="only a person can change or forget it"):
+        agent.facts.correct(fact.id, "Clara lives in Rome.")
+    for change in (agent.facts.retract, agent.facts.forget):
+        with pytest.raises(Conflict, match="only a person can change or forget it"):
+            change(fact.id)
+    with pytest.raises(Forbidden, match="only a person can undo"):
+        agent.facts.undo(fact.id)
+    assert me.facts.get(fact.id) == fact
+
+
+def test_a_replaced_fact_cannot_be_changed(me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.")
+    for change in (me.facts.retract, me.facts.confirm):
+        with pytest.raises(Conflict, match=f"change the fact {new.id} instead"):
+            change(old.id)
+    with pytest.raises(Conflict):
+        me.facts.correct(old.id, "Clara lives in Rome.")
+
+
+def test_removing_a_message_retracts_what_was_learned_from_it_alone(
+    memory: Memory, me: Scope
+) -> None:
+    agent = as_agent(memory)
+    learned = clara(agent)
+    twice = agent.facts.add("Clara moved.", subject="Clara", evidence=["trip#1", "trip#2"])
+    told = me.facts.add("Ada has a sister.", evidence=["trip#1"])
+    newer = agent.facts.correct(learned.id, "Clara lives in Porto.", evidence=["trip#2"])
+    assert newer.status == "active"
+    me.messages.remove("trip", 2)
+    assert me.facts.get(newer.id).status == "retracted"
+    assert [message.seq for message in me.facts.get(twice.id).evidence] == [1]
+    assert {fact.id for fact in me.facts.list()} == {learned.id, twice.id, told.id}
+    assert all(fact.id != newer.id for fact in me.facts.search("where does Clara live"))
+    me.sessions.remove("trip")
+    assert [fact.id for fact in me.facts.list()] == [told.id]
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_clearing_a_session_retracts_what_was_learned_in_it(memory: Memory, me: Scope) -> None:
+    fact = clara(as_agent(memory))
+    me.messages.clear("trip")
+    assert (me.facts.list().items, me.facts.get(fact.id).status) == ([], "retracted")
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_forget_leaves_no_trace(memory: Memory, me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY)
+    newest = me.facts.correct(new.id, "Clara lives in Faro.", since=JUNE)
+    me.facts.forget(new.id)
+    with pytest.raises(NotFound):
+        me.facts.get(new.id)
+    assert me.facts.get(old.id).replaced_by == newest.id
+    assert me.facts.get(newest.id).replaces == old.id
+    me.facts.forget(newest.id)
+    assert me.facts.get(old.id).status == "retracted"
+    assert "Porto" not in str(me.facts.history(old.id))
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_the_profile(me: Scope) -> None:
+    assert me.facts.profile() == ""
+    me.facts.add("The user likes tea.", topic="preferences")
+    me.facts.add("Is a teacher.", subject="Clara", topic="people")
+    job = me.facts.add("The user works at a bank.", topic="work")
+    me.facts.correct(job.id, "The user works at a library.", since=MAY)
+    assert me.facts.profile() == (
+        "People:\n- Clara: Is a teacher.\nWork:\n- The user works at a library.\n"
+        "Preferences:\n- The user likes tea."
+    )
+
+
+def test_pages(me: Scope) -> None:
+    added = [me.facts.add(f"Fact number {n}.").id for n in range(5)]
+    seen: list[str] = []
+    after = None
+    while True:
+        page = me.facts.list(limit=2, after=after)
+        seen += [fact.id for fact in page]
+        after = page.next
+        if after is None:
+            break
+    assert seen == added[::-1]
+
+
+def test_other_users_have_their_own_facts(memory: Memory, me: Scope) -> None:
+    fact = clara(me)
+    other = memory.scope(tenant="acme", user="bob", agent="scout")
+    assert other.facts.list().items == []
+    with pytest.raises(NotFound):
+        other.facts.get(fact.id)
+    with pytest.raises(NotFound, match="trip#1"):
+        other.facts.add("Clara lives in Lisbon.", evidence=["trip#1"])
+    assert memory.scope(tenant="acme", user="ada", agent="planner").facts.list().items == [fact]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"statement": " "}, Invalid, "statement: must not be blank"),
+        ({"statement": "x" * 1001}, TooLarge, "statement"),
+        ({"statement": "x", "subject": "\n"}, Invalid, "subject: must not be blank"),
+        ({"statement": "x", "subject": "y" * 201}, TooLarge, "subject"),
+        ({"statement": "x", "topic": "weather"}, Invalid, "topic: must be one of identity"),
+        ({"statement": "x", "valid_from": JUNE, "valid_to": MAY}, Invalid, "valid_to: is before"),
+        ({"statement": "x", "valid_from": JUNE.replace(tzinfo=None)}, Invalid, "no time zone"),
+        ({"statement": "x", "evidence": ["trip"]}, Invalid, "SESSION#NUMBER"),
+        ({"statement": "x", "evidence": ["trip#x"]}, Invalid, "SESSION#NUMBER"),
+        ({"statement": "x", "evidence": ["trip#9"]}, NotFound, "trip#9"),
+        ({"statement": "x", "evidence": ["none#1"]}, NotFound, "none#1"),
+        ({"statement": "x", "confidence": 1.5}, Invalid, "confidence: must be a number"),
+        ({"statement": "x", "confidence": float("nan")}, Invalid, "confidence: must be a number"),
+    ],
+)
+def test_bad_input_changes_nothing(
+    me: Scope, arguments: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        me.facts.add(**arguments)
+    assert me.facts.list(include_replaced=True).items == []
+
+
+def test_bad_corrections_change_nothing(me: Scope) -> None:
+    fact = clara(me, valid_from=MAY)
+    for statement, since, problem in (
+        ("", None, "must not be blank"),
+        ("Clara lives in lisbon", None, "is what the fact says already"),
+        ("Clara lives in Porto.", datetime(2026, 4, 1, tzinfo=UTC), "before the fact became true"),
+    ):
+        with pytest.raises(Invalid, match=problem):
+            me.facts.correct(fact.id, statement, since=since)
+    assert me.facts.list(include_replaced=True).items == [fact]
+    with pytest.raises(Invalid, match="cannot be combined"):
+        me.facts.list(status="active", at=MAY)
+
+
+def test_mcp_hides_pending_facts(memory: Memory, me: Scope) -> None:
+    """The answer of a tool reaches a model's prompt, which pending facts must not."""
+    fact = clara(memory.scope(tenant="acme", user="ada", agent="scout", source="tool"))
+    caller = McpCaller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout")
+    tools = EndpointTools()
+    assert fact.id not in str(tools.call(caller, "facts_list", {"status": "pending"}))
+    with pytest.raises(NotFound):
+        tools.call(caller, "facts_get", {"id": fact.id})
+    assert tools.schema("facts_confirm") is None
