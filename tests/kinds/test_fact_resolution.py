@@ -1,0 +1,303 @@
+"""Decisions about proposed facts: pure functions, no database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from retain.kinds.facts.fact import Fact
+from retain.kinds.facts.proposal import Proposal
+from retain.kinds.facts.resolution import (
+    Decision,
+    Known,
+    Occasion,
+    decide,
+    is_exclusive,
+    meaning,
+    stored_predicate,
+)
+
+MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
+JUNE = datetime(2026, 6, 1, 12, tzinfo=UTC)
+FIRST = Occasion("s", 1, MAY)
+LATER = Occasion("s", 5, JUNE)
+
+
+def known(
+    predicate: str, object: str, *, said: Occasion = FIRST, by_person: bool = False, **values: Any
+) -> Known:
+    fields: dict[str, Any] = {
+        "id": f"{predicate} {object}",
+        "subject": "user",
+        "statement": f"The user {predicate} {object}.",
+        "predicate": predicate,
+        "object": object,
+        "topic": "other",
+        "valid_from": None,
+        "valid_to": None,
+        "learned_at": MAY,
+        "source": "user",
+        "agent": None,
+        "confidence": 1.0,
+        "status": "active",
+        "confirmed": False,
+        "replaces": None,
+        "replaced_by": None,
+    }
+    names = Fact.__dataclass_fields__.keys()
+    if "conflicts_with" in names:
+        fields["conflicts_with"] = None
+    return Known(Fact(**(fields | values)), said, by_person)
+
+
+def proposal(predicate: str, object: str, **values: Any) -> Proposal:
+    verb = "no longer " if values.get("ends") else ""
+    statement = values.pop("statement", f"The user {verb}{predicate} {object}.")
+    values.setdefault("exclusive", is_exclusive(predicate))
+    return Proposal("user", statement, predicate, object, evidence=(5,), **values)
+
+
+def links(decision: Decision) -> tuple[str, str | None, str | None, bool]:
+    replaced = decision.replaces.id if decision.replaces else None
+    conflict = decision.conflicts_with.id if decision.conflicts_with else None
+    return decision.action, replaced, conflict, decision.needs_review
+
+
+LIVES_IN_PORTO = known("lives in", "Porto")
+
+
+def test_something_new_is_added() -> None:
+    decision = decide(proposal("allergic to", "nuts"), [LIVES_IN_PORTO], LATER)
+    assert links(decision) == ("add", None, None, False)
+    assert (decision.valid_from, decision.valid_to) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        proposal("lives in", "Porto"),
+        proposal("is living in", "porto", statement="The user is living in Porto"),
+        proposal("", "", statement="the user  lives in Porto!"),
+    ],
+)
+def test_the_same_adds_evidence(same: Proposal) -> None:
+    decision = decide(same, [LIVES_IN_PORTO], LATER)
+    assert (decision.action, decision.fact) == ("support", LIVES_IN_PORTO.fact)
+
+
+def test_another_object_closes_the_older_fact() -> None:
+    decision = decide(proposal("lives in", "Lisbon"), [LIVES_IN_PORTO], LATER)
+    assert links(decision) == ("add", "lives in Porto", None, False)
+    assert (decision.how, decision.valid_from) == ("changed", JUNE)
+
+
+def test_a_stated_time_closes_the_older_fact() -> None:
+    since = JUNE - timedelta(days=7)
+    decision = decide(proposal("lives in", "Lisbon", valid_from=since), [LIVES_IN_PORTO], LATER)
+    assert decision.valid_from == since
+
+
+def test_several_objects_stay_where_several_can_be_true() -> None:
+    likes = known("likes", "tea")
+    assert links(decide(proposal("likes", "coffee"), [likes], LATER)) == ("add", None, None, False)
+
+
+@pytest.mark.parametrize("negative", ["does not like", "dislikes", "doesn't like", "hates"])
+def test_the_opposite_closes_the_older_fact(negative: str) -> None:
+    likes = known("likes", "tea")
+    decision = decide(proposal(negative, "tea"), [likes, known("likes", "jam")], LATER)
+    assert links(decision) == ("add", "likes tea", None, False)
+    back = decide(proposal("likes", "tea"), [known(negative, "tea")], LATER)
+    assert links(back)[1] == f"{negative} tea"
+
+
+def test_an_end_closes_the_fact_that_it_names() -> None:
+    ended = proposal("works at", "Acme", ends=True)
+    acme = known("works at", "Acme")
+    assert links(decide(ended, [acme, LIVES_IN_PORTO], LATER))[1] == "works at Acme"
+    assert stored_predicate(ended) == "no longer works at"
+    globex = known("works at", "Globex")
+    assert links(decide(ended, [globex], LATER)) == ("add", None, None, False)
+    again = known("no longer works at", "Acme")
+    assert decide(ended, [again], LATER).action == "support"
+    assert links(decide(proposal("works at", "Acme"), [again], LATER))[1] == again.fact.id
+    replaced = replace(acme, fact=replace(acme.fact, status="replaced"))
+    assert decide(ended, [replaced, globex], LATER).action == "ignore"
+
+
+def test_an_end_without_an_object_needs_one_candidate() -> None:
+    quit_job = proposal("works at", "", ends=True, statement="The user quit the job.")
+    acme = known("works at", "Acme")
+    globex = known("works at", "Globex", said=Occasion("s", 2, MAY))
+    assert links(decide(quit_job, [acme], LATER))[1] == "works at Acme"
+    decision = decide(quit_job, [acme, globex], LATER)
+    assert links(decision) == ("add", None, "works at Globex", False)
+
+
+def test_a_part_of_a_place_is_more_exact() -> None:
+    lisbon = known("lives in", "Lisbon")
+    decision = decide(proposal("lives in", "Alfama, Lisbon"), [lisbon], LATER)
+    assert (links(decision)[1], decision.how) == ("lives in Lisbon", "refined")
+    assert decision.valid_from is None
+    alfama = known("lives in", "Alfama, Lisbon")
+    assert decide(proposal("lives in", "Lisbon"), [alfama], LATER).fact == alfama.fact
+    york = decide(proposal("lives in", "York"), [known("lives in", "New York")], LATER)
+    assert links(york)[1] == "lives in New York", "another town"
+
+
+def test_a_confirmed_fact_is_never_replaced() -> None:
+    confirmed = known("lives in", "Porto", confirmed=True)
+    decision = decide(proposal("lives in", "Lisbon"), [confirmed], LATER)
+    assert links(decision) == ("add", None, "lives in Porto", True)
+    ended = decide(proposal("lives in", "Porto", ends=True), [confirmed], LATER)
+    assert links(ended) == ("add", None, "lives in Porto", True)
+
+
+def test_what_a_person_retracted_is_not_learned_again() -> None:
+    retracted = known("lives in", "Porto", status="retracted", by_person=True)
+    assert decide(proposal("lives in", "Porto"), [retracted], LATER).action == "ignore"
+    learned = known("lives in", "Porto", status="retracted")
+    assert decide(proposal("lives in", "Porto"), [learned], LATER).action == "add"
+
+
+def test_an_ambiguous_name_makes_the_pair_unclear() -> None:
+    for object in ("Lisbon", "Alfama, Porto"):
+        decision = decide(proposal("lives in", object), [LIVES_IN_PORTO], LATER, is_ambiguous=True)
+        assert links(decision) == ("add", None, "lives in Porto", False)
+    larger = known("lives in", "Alfama, Lisbon")
+    decision = decide(proposal("lives in", "Lisbon"), [larger], LATER, is_ambiguous=True)
+    assert decision.action == "add"
+
+
+def test_a_less_trusted_source_retires_nothing() -> None:
+    new = proposal("lives in", "Lisbon")
+    assert links(decide(new, [LIVES_IN_PORTO], LATER, source="agent")) == (
+        "add",
+        None,
+        "lives in Porto",
+        False,
+    )
+    assert links(decide(new, [LIVES_IN_PORTO], LATER, source="import"))[1:] == (
+        None,
+        "lives in Porto",
+        True,
+    )
+    assert decide(proposal("likes", "tea"), [], LATER, source="tool").needs_review
+    agent = known("lives in", "Porto", source="agent")
+    assert links(decide(new, [agent], LATER))[1] == "lives in Porto"
+
+
+def test_an_older_message_closes_itself_and_not_the_newer_fact() -> None:
+    """Imported conversations are read after newer ones."""
+    newer = known("lives in", "Porto", said=LATER)
+    old = Occasion("imported", 90, MAY)
+    decision = decide(proposal("lives in", "Lisbon"), [newer], old)
+    assert links(decision) == ("add", None, None, False)
+    assert decision.valid_to == JUNE
+    since = known("lives in", "Porto", said=LATER, valid_from=MAY + timedelta(days=3))
+    decision = decide(proposal("lives in", "Lisbon"), [since], old)
+    assert decision.valid_to == MAY + timedelta(days=3)
+    assert decide(proposal("lives in", "Porto", ends=True), [newer], old).action == "ignore"
+
+
+def test_contradicting_times_are_unclear() -> None:
+    since = known("lives in", "Porto", valid_from=MAY)
+    decision = decide(
+        proposal("lives in", "Lisbon", valid_from=MAY - timedelta(days=1)), [since], LATER
+    )
+    assert links(decision) == ("add", None, "lives in Porto", False)
+    plan = decide(
+        proposal("lives in", "Lisbon", valid_from=JUNE + timedelta(days=90)), [since], LATER
+    )
+    assert links(plan) == ("add", None, "lives in Porto", False)
+
+
+def test_one_message_that_says_two_things_is_unclear() -> None:
+    decision = decide(proposal("lives in", "Lisbon"), [LIVES_IN_PORTO], FIRST)
+    assert links(decision) == ("add", None, "lives in Porto", False)
+
+
+def test_a_fact_that_has_ended_is_no_contradiction() -> None:
+    ended = known("lives in", "Porto", valid_to=MAY)
+    assert links(decide(proposal("lives in", "Lisbon"), [ended], LATER))[1:3] == (None, None)
+    again = decide(proposal("lives in", "Porto"), [ended], LATER)
+    assert links(again) == ("add", None, None, False)
+
+
+def test_pending_facts_are_supported_and_never_replaced() -> None:
+    pending = known("lives in", "Porto", status="pending", source="tool")
+    assert decide(proposal("lives in", "Porto"), [pending], LATER).action == "support"
+    assert links(decide(proposal("lives in", "Lisbon"), [pending], LATER))[1:3] == (None, None)
+
+
+def test_a_known_end_refines_a_fact() -> None:
+    until = proposal("lives in", "Porto", valid_to=JUNE + timedelta(days=30))
+    decision = decide(until, [LIVES_IN_PORTO], LATER)
+    assert (links(decision)[1], decision.how) == ("lives in Porto", "refined")
+    assert decision.valid_to == JUNE + timedelta(days=30)
+
+
+def test_of_two_unclear_facts_the_newest_is_replaced() -> None:
+    second = known("lives in", "Rome", said=Occasion("s", 2, MAY))
+    decision = decide(proposal("lives in", "Lisbon"), [second, LIVES_IN_PORTO], LATER)
+    assert links(decision) == ("add", "lives in Rome", "lives in Porto", False)
+
+
+def claim(relation: Any, about: Known, predicate: str, object: str, **values: Any) -> Decision:
+    new = proposal(predicate, object, relation=relation, about=about.fact.id, **values)
+    return decide(new, [about], LATER)
+
+
+def test_a_plausible_claim_is_believed() -> None:
+    prefers = known("prefers", "coffee")
+    assert links(claim("changes", prefers, "prefers", "tea"))[1] == "prefers coffee"
+    dog = known("has", "a dog")
+    refined = claim("refines", dog, "has", "a dog called Bruno")
+    assert (refined.replaces, refined.how) == (dog.fact, "refined")
+    corrected = claim("corrects", LIVES_IN_PORTO, "lives in", "Lisbon")
+    assert (corrected.replaces, corrected.how) == (LIVES_IN_PORTO.fact, "corrected")
+    assert claim("same", dog, "owns", "a dog").fact == dog.fact
+    ended = claim("changes", prefers, "wants", "coffee", ends=True, statement="No coffee any more.")
+    assert ended.replaces == prefers.fact
+
+
+@pytest.mark.parametrize("relation", ["same", "refines", "changes", "corrects", "unclear"])
+def test_an_implausible_claim_leaves_both(relation: str) -> None:
+    decision = claim(relation, LIVES_IN_PORTO, "likes", "chess")
+    assert links(decision) == ("add", None, "lives in Porto", False)
+
+
+def test_a_claim_cannot_make_one_of_several_objects_false() -> None:
+    german = known("speaks", "German")
+    assert links(claim("changes", german, "speaks", "French")) == (
+        "add",
+        None,
+        "speaks German",
+        False,
+    )
+    acme = known("works at", "Acme")
+    other = claim("changes", acme, "works at", "Globex", ends=True)
+    assert links(other) == ("add", None, None, False)
+
+
+def test_a_claim_about_an_unknown_fact_claims_nothing() -> None:
+    new = proposal("lives in", "Lisbon", relation="corrects", about="invented")
+    decision = decide(new, [LIVES_IN_PORTO], LATER)
+    assert (links(decision)[1], decision.how) == ("lives in Porto", "changed")
+    confirmed = known("lives in", "Porto", confirmed=True)
+    assert links(claim("corrects", confirmed, "lives in", "Lisbon"))[1:] == (
+        None,
+        "lives in Porto",
+        True,
+    )
+
+
+def test_meanings_compare_predicates_of_different_words() -> None:
+    assert meaning("is no longer working at", "the Acme") == meaning("works for", "Acme").opposite
+    assert meaning("is allergic to", "nuts") == meaning("allergic to", "Nuts")
+    assert is_exclusive("moved to")
+    assert is_exclusive("favourite colour")
+    assert not is_exclusive("likes")
