@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from retain.kinds.agents import Agent
     from retain.kinds.consolidations.consolidations import Consolidation
     from retain.kinds.entries.entry import Entry
+    from retain.kinds.facts.entities import Entity
     from retain.kinds.facts.fact import Evidence, Fact, FactChange
     from retain.kinds.interactions import Interaction, Total, Usage
     from retain.kinds.kind import Page
@@ -47,6 +48,7 @@ __all__ = [
     "Context",
     "Document",
     "Entry",
+    "Entity",
     "Evidence",
     "Fact",
     "FactChange",
@@ -87,6 +89,7 @@ _MODULES = {
     "Context": "retain.context.assemble",
     "Document": "retain.kinds.knowledge.document",
     "Entry": "retain.kinds.entries.entry",
+    "Entity": "retain.kinds.facts.entities",
     "Evidence": "retain.kinds.facts.fact",
     "Fact": "retain.kinds.facts.fact",
     "FactChange": "retain.kinds.facts.fact",

@@ -36,6 +36,7 @@ from retain.kinds.entries.entry import (
     EntryKind,
     Review,
 )
+from retain.kinds.facts.entities import Entity
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     Fact,
@@ -44,7 +45,6 @@ from retain.kinds.facts.fact import (
     Topic,
 )
 from retain.kinds.graph import (
-    Entity,
     Graph,
     Observations,
     Relation,
@@ -307,6 +307,8 @@ class AsyncFacts:
         after: str | None = None,
     ) -> Page[Fact]:
         """Return what is true now, newest first."""
+    async def review(self, *, limit: int = 100, after: str | None = None) -> Page[Fact]:
+        """Return what waits for a person: pending facts, and facts that may contradict others."""
     async def correct(
         self,
         id: str,
@@ -326,6 +328,12 @@ class AsyncFacts:
         """Delete a fact with its history. Use `retract` to keep a trace of it."""
     async def history(self, id: str) -> Sequence[FactChange]:
         """Return every change of a fact and of those that it replaced or that replaced it."""
+    async def entities(self, *, limit: int = 100, after: str | None = None) -> Page[Entity]:
+        """Return the people and things that facts are about, with their names, by name."""
+    async def merge(self, name: str, other: str) -> Page[Entity]:
+        """Let two names mean the same person or thing. Undo it with `separate`."""
+    async def separate(self, name: str, other: str) -> Page[Entity]:
+        """Let two names mean different things again, or reject a proposal to merge them."""
     async def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""
     async def search(self, query: str, *, limit: int = 10) -> Sequence[Fact]:
@@ -838,7 +846,7 @@ class AsyncMemory:
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
     async def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
-        """Remove an agent with its entries, notes and sessions, and return a receipt."""
+        """Remove an agent with its entries, notes, facts and sessions, and return a receipt."""
     async def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the open database, and its large contents beside it."""
     async def close(self) -> None:

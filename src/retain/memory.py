@@ -449,16 +449,19 @@ class Memory:
         )
 
     def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
-        """Remove an agent with its entries, notes and sessions, and return a receipt."""
+        """Remove an agent with its entries, notes, facts and sessions, and return a receipt."""
+        from retain.kinds.facts.changes import remove_of_agent
         from retain.storage.erase import erase_agent
 
         owner = self.scope(tenant=tenant, agent=canonical.key(agent, "agent")).owner
+        index = self.services.index
         return erase_agent(
             self.services.writer,
             TABLES,
             self.services.blobs,
             self._existing(owner.tenant, "tenant"),
             agent,
+            lambda tx: remove_of_agent(tx, index, agent),
         )
 
     def backup(self, target: Path | str) -> None:

@@ -18,6 +18,9 @@ FOR_PEOPLE = frozenset(
         "entries_queue",
         "facts_confirm",
         "facts_history",
+        "facts_merge",
+        "facts_review",
+        "facts_separate",
         "facts_undo",
     }
 )
@@ -263,6 +266,20 @@ ENDPOINTS = (
     Endpoint("facts", "list", "GET /facts", "retain facts list --about Clara --user ada"),
     Endpoint("facts", "search", "GET /facts/search", 'retain facts search "where is Clara"'),
     Endpoint("facts", "profile", "GET /facts/profile", "retain facts profile --user ada"),
+    Endpoint("facts", "review", "GET /facts/review", "retain facts review --user ada"),
+    Endpoint("facts", "entities", "GET /facts/entities", "retain facts entities --user ada"),
+    Endpoint(
+        "facts",
+        "merge",
+        "POST /facts/merge",
+        'retain facts merge Clara "the user\'s sister" --user ada',
+    ),
+    Endpoint(
+        "facts",
+        "separate",
+        "POST /facts/separate",
+        'retain facts separate Clara "the user\'s sister" --user ada',
+    ),
     Endpoint("facts", "get", "GET /facts/{id}", "retain facts get 0199… --json"),
     Endpoint("facts", "history", "GET /facts/{id}/history", "retain facts history 0199…"),
     Endpoint(
@@ -572,6 +589,8 @@ PARAMETER_HELP = {
     "expected_last_seq": "Append only if the session's last message has this number.",
     "expired": "Only expired entries, or only entries that have not expired.",
     "facts.at": "Return what was true at this time, with a time zone.",
+    "facts.name": "A name of the person or thing.",
+    "facts.other": "Another name of the same person or thing.",
     "facts.since": "When it changed, with a time zone. Without it, the old fact was never true.",
     "facts.status": "Only facts with this status; `pending` facts wait for a person.",
     "fields": "Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.",

@@ -17,6 +17,8 @@ EXAMPLES: dict[str, Any] = {
     "ids": ["0199c0de-0000-7000-8000-000000000000", "0199c0de-0000-7000-8000-000000000001"],
     "items.key": "tea",
     "items.value": {"text": "likes green tea"},
+    "facts.name": "Clara",
+    "facts.other": "the user's sister",
     "key": "theme",
     "latency_ms": 812.5,
     "messages": [

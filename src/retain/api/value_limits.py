@@ -36,6 +36,8 @@ _AMOUNT: Schema = {"minimum": 0, "maximum": 1e15}
 _HITS: Schema = {"minimum": 1, "maximum": 200}
 TIME: Schema = {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
 """A time since the year 1970."""
+_ANY_YEAR: Schema = {"pattern": "^[0-9]{4}-"}
+_SUBJECT: Schema = {**NOT_BLANK, "maxLength": MAX_SUBJECT_CHARACTERS}
 _TIME_ITEM: Schema = {"type": "string", "format": "date-time", **TIME}
 _NEW_PLACE: Schema = {"minItems": 1, "maxItems": 64, "items": _KEY_ITEM}
 _IMPORTED_ENTRY: Schema = {
@@ -113,14 +115,20 @@ _LIMITS: dict[str, Schema] = {
     "route": KEY,
     "search.limit": _HITS,
     "entries_search.limit": _HITS,
+    "facts.at": _ANY_YEAR,
+    "facts.since": _ANY_YEAR,
+    "facts.valid_from": _ANY_YEAR,
+    "facts.valid_to": _ANY_YEAR,
+    "facts.name": _SUBJECT,
+    "facts.other": _SUBJECT,
     "facts_search.limit": _HITS,
     "knowledge_search.limit": _HITS,
     "refs_search.limit": _HITS,
     "seq": _SEQ,
     "session": KEY,
     "statement": {**NOT_BLANK, "maxLength": MAX_STATEMENT_CHARACTERS},
-    "subject": {**NOT_BLANK, "maxLength": MAX_SUBJECT_CHARACTERS},
-    "about": {**NOT_BLANK, "maxLength": MAX_SUBJECT_CHARACTERS},
+    "subject": _SUBJECT,
+    "about": _SUBJECT,
     "object": {"maxLength": MAX_STATEMENT_CHARACTERS},
     "predicate": {"maxLength": MAX_SUBJECT_CHARACTERS},
     "summary": NOT_BLANK,

@@ -326,6 +326,7 @@ class Sessions(Kind):
                 "select distinct user_id, digest from refs where tenant = :tenant and session_id = :id",
                 id=id,
             )
+            tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
             remove_evidence(tx, self._services.index, id, 1, ALL_MESSAGES)
             tx.send("delete from sessions where tenant = :tenant and id = :id", id=id)
             self._services.index.remove_session(tx, id)

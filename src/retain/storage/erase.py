@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -119,14 +119,22 @@ class AgentReceipt:
 
 
 def erase_agent(
-    writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, agent: str
+    writer: Writer,
+    tables: Sequence[Table],
+    blobs: Blobs,
+    tenant: str,
+    agent: str,
+    remove_facts: Callable[[Transaction], int],
 ) -> AgentReceipt:
-    """Remove an agent with its API keys and its entries, notes and sessions of all users.
+    """Remove an agent with its API keys and its entries, notes, facts and sessions of all users.
 
     Messages that it wrote in the sessions of other agents stay: they belong to those sessions.
+
+    remove_facts: removes its facts, restores those that they replaced, and returns their number
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
+        facts = remove_facts(tx)
         tx.send(
             """delete from search_items where tenant = :tenant and (
                    agent = :agent
@@ -140,7 +148,7 @@ def erase_agent(
         removed = {}
         for table in (table for table in reversed(tables) if table.of_agent):
             removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)
-        _retract_unsupported_facts(tx)
+        removed["facts"] = facts
         tx.send("delete from keys where tenant = :tenant and agent = :agent", agent=agent)
         return tx.now, removed
 
@@ -153,18 +161,3 @@ def erase_agent(
         compacted = False
     removed = dict(reversed(removed.items()))
     return AgentReceipt(tenant, agent, clock.to_datetime(at), removed, compacted)
-
-
-def _retract_unsupported_facts(tx: Transaction) -> None:
-    """Retract the facts that were learned only from messages that are gone."""
-    retracted = tx.all(
-        """update facts set status = 'retracted'
-           where tenant = :tenant and learned = 1 and status in ('active', 'pending')
-           and not exists (select 1 from fact_evidence evidence
-               where evidence.tenant = :tenant and evidence.fact_id = facts.id)
-           returning id"""
-    )
-    tx.many(
-        "delete from search_items where tenant = :tenant and kind = 'facts' and id = :id",
-        [{"id": id} for (id,) in retracted],
-    )

@@ -1,239 +1,361 @@
-"""Changes of facts: each is in the history of its fact and can be undone."""
+"""Changes of facts: each is a step in their history and can be undone."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from retain.base import ids
-from retain.base.errors import Conflict
+from retain.base.errors import Conflict, NotFound
+from retain.kinds.facts.chain import STATEMENTS, Event, find_fact, is_stated, refresh
 from retain.kinds.facts.fact import (
     COLUMNS,
+    PEOPLE,
+    Action,
     Evidence,
-    add_evidence,
+    Topic,
     column,
+    comparison_key,
     index_rows,
     lock_facts,
     read_evidence,
 )
 from retain.search.index import Index
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
+How = Literal["changed", "refined", "corrected"]
+"""Why a fact replaces another: it changed in the world, it is more exact, or it was never so."""
+_SHOWN: dict[How, Action] = {"changed": "replaced", "refined": "refined", "corrected": "corrected"}
 ALL_MESSAGES = 2**53
 """A number above that of any message."""
-_MUTABLE = ("status", "confirmed", "valid_to", "replaced_by")
-"""The columns that change after a fact was added. Its words never do."""
+LATEST = 2**62
+EARLIEST = -LATEST
+"""Times before and after every other one."""
 
 
-class _Change(NamedTuple):
-    step: str
-    undoes: str | None
-    before: dict[str, Any] | None
+@dataclass(frozen=True)
+class NewFact:
+    """The words of a new fact, checked and masked, and when it is true."""
+
+    subject: str
+    statement: str
+    predicate: str = ""
+    object: str = ""
+    topic: Topic = "other"
+    valid_from: int | None = None
+    valid_to: int | None = None
+    confidence: float = 1.0
+
+    @property
+    def subject_key(self) -> str:
+        """The key by which subjects are compared."""
+        return comparison_key(self.subject)
+
+    @property
+    def statement_key(self) -> str:
+        """The key by which statements are compared."""
+        return comparison_key(self.statement)
 
 
 class Step:
-    """One step of a person, an agent or the learning job. It may change several facts."""
+    """One step of a person, an agent or the learning job. It may change several facts.
 
-    def __init__(self, tx: Transaction, index: Index, source: str) -> None:
+    actor:  `user`, `admin`, `agent`, `tool`, `import`, or `learning`
+    source: the source of facts that the step adds; the learning job reads what the user said
+    """
+
+    def __init__(
+        self,
+        tx: Transaction,
+        index: Index,
+        actor: str,
+        user: str,
+        *,
+        source: str | None = None,
+        agent: str | None = None,
+    ) -> None:
         self._tx = tx
         self._index = index
-        self._source = source
+        self._actor = actor
+        self._user = user
+        self._source = source or actor
+        self._agent = None if self._source in PEOPLE else agent
         self._id = ids.uuid7()
 
-    def add(self, values: Mapping[str, Any], evidence: Sequence[Evidence]) -> Row:
-        """Insert a fact and return its row."""
+    def add(
+        self,
+        new: NewFact,
+        evidence: Sequence[Evidence] = (),
+        *,
+        replaces: str | None = None,
+        how: How = "changed",
+        conflicts_with: str | None = None,
+        needs_review: bool = False,
+    ) -> str:
+        """Add a fact and return its id.
+
+        replaces:       the fact that it replaces; pending facts replace it once they are confirmed
+        conflicts_with: a fact that may contradict it; a person decides
+        needs_review:   it is pending until a person confirms it
+        """
+        id = ids.uuid7()
+        _, confirmed = is_stated([Event("added", self._actor)])
         self._tx.send(
             """insert into facts (tenant, id, user_id, agent, subject, subject_key, statement,
-                   statement_key, predicate, object, topic, valid_from, valid_to, learned, confirmed,
-                   confidence, source, status, replaces, replaced_by, learned_at)
+                   statement_key, predicate, object, topic, valid_from, stated_to, source,
+                   confidence, learned_at, replaces, replaces_how, conflicts_with, needs_review,
+                   status, confirmed, valid_to)
                values (:tenant, :id, :user, :agent, :subject, :subject_key, :statement,
-                   :statement_key, :predicate, :object, :topic, :valid_from, :valid_to, :learned,
-                   :confirmed, :confidence, :source, :status, :replaces, null, :now)""",
-            **values,
+                   :statement_key, :predicate, :object, :topic, :valid_from, :valid_to, :source,
+                   :confidence, :now, :replaces, :how, :conflicts_with, :needs_review,
+                   :status, :confirmed, :valid_to)""",
+            id=id,
+            user=self._user,
+            agent=self._agent,
+            subject=new.subject,
+            subject_key=new.subject_key,
+            statement=new.statement,
+            statement_key=new.statement_key,
+            predicate=new.predicate,
+            object=new.object,
+            topic=new.topic,
+            valid_from=new.valid_from,
+            valid_to=new.valid_to,
             source=self._source,
+            confidence=new.confidence,
+            replaces=replaces,
+            how=how if replaces else None,
+            conflicts_with=conflicts_with,
+            needs_review=int(needs_review),
+            status="pending" if needs_review and not confirmed else "active",
+            confirmed=int(confirmed),
         )
-        id = values["id"]
-        add_evidence(self._tx, id, evidence)
-        self._record(id, "added", None)
+        self._record(id, "added", evidence)
         row = find_fact(self._tx, id)
-        self._index.add(self._tx, index_rows(row))
-        return row
+        if row is not None:
+            self._index.add(self._tx, index_rows(row))
+        if replaces is not None:
+            self._record(replaces, _SHOWN[how], other=id)
+            refresh(self._tx, self._index, [replaces])
+        return id
 
-    def change(self, row: Row, action: str, **columns: Any) -> Row:
-        """Set some of the columns that may change, and return the new row."""
-        id = column(row, "id")
-        self._record(id, action, row)
-        return self._set(id, {name: column(row, name) for name in _MUTABLE} | columns)
-
-    def support(self, row: Row, evidence: Sequence[Evidence]) -> Row:
-        """Add messages to the evidence of a fact."""
-        id = column(row, "id")
+    def support(self, id: str, evidence: Sequence[Evidence] = ()) -> None:
+        """State a known fact again. An agent without a new message for it adds nothing."""
         known = read_evidence(self._tx, [id])[id]
-        if any(message not in known for message in evidence):
-            self._record(id, "supported", row)
-            add_evidence(self._tx, id, evidence)
-        return row
+        new = [message for message in evidence if message not in known]
+        if new or self._actor in PEOPLE:
+            self._record(id, "supported", new)
+            refresh(self._tx, self._index, [id])
 
-    def retract(self, row: Row, action: str = "retracted", *, withdrawn: bool = False) -> Row:
-        """Retract a fact. The fact that it replaced is true again.
+    def confirm(self, id: str) -> None:
+        """Confirm a fact."""
+        self._decide(id, "confirmed")
 
-        withdrawn: its evidence was removed, so a fact that it corrected is true again, too
-        """
-        retracted = self.change(row, action, status="retracted")
-        replaced = self._tx.one(
-            f"""select {COLUMNS} from facts
-                where tenant = :tenant and id = :id and replaced_by = :newer""",
-            id=column(row, "replaces"),
-            newer=column(row, "id"),
-        )
-        if replaced and (withdrawn or column(replaced, "status") == "replaced"):
-            before = self._changes(column(replaced, "id"))[-1].before or {}
-            columns = {"valid_to": before.get("valid_to"), "replaced_by": None}
-            self.change(replaced, "restored", status="active", **columns)
-        return retracted
+    def retract(self, id: str, evidence: Sequence[Evidence] = ()) -> None:
+        """Retract a fact. The fact that it replaced is true again."""
+        self._decide(id, "retracted", evidence)
 
-    def undo(self, id: str) -> Row:
+    def undo(self, id: str) -> None:
         """Undo the last step that changed a fact, for all facts that it changed."""
-        step = self._last_step(id)
-        if step is None:
+        last = self._tx.one(
+            """select step from fact_events
+               where tenant = :tenant and fact_id = :id and undone = 0 and action <> 'undone'
+               order by number desc limit 1""",
+            id=id,
+        )
+        if last is None:
             raise Conflict(problem="There is nothing to undo")
+        (step,) = last
         rows = self._tx.all(
-            "select distinct fact_id from fact_changes where tenant = :tenant and step = :step",
+            """select distinct fact_id from fact_events
+               where tenant = :tenant and step = :step order by fact_id""",
             step=step,
         )
-        changed_ids = sorted(changed_id for (changed_id,) in rows)
-        for changed_id in changed_ids:
-            if self._last_step(changed_id) != step:
-                problem = (
-                    f"The step also changed the fact {changed_id}, which was changed again later; "
-                    "undo that first"
-                )
-                raise Conflict(problem=problem)
-        for changed_id in changed_ids:
-            self._restore(changed_id, step)
-        return find_fact(self._tx, id)
-
-    def _changes(self, id: str) -> list[_Change]:
-        """Return the changes of a fact in order."""
-        rows = self._tx.all(
-            """select step, undoes, before from fact_changes
-               where tenant = :tenant and fact_id = :id order by number""",
-            id=id,
-        )
-        return [
-            _Change(step, undoes, None if before is None else json.loads(before))
-            for step, undoes, before in rows
-        ]
-
-    def _last_step(self, id: str) -> str | None:
-        """Return the last step that changed a fact and was not undone."""
-        steps: list[str] = []
-        for change in self._changes(id):
-            if change.undoes is not None:
-                steps = [step for step in steps if step != change.undoes]
-            else:
-                steps.append(change.step)
-        return steps[-1] if steps else None
-
-    def _restore(self, id: str, step: str) -> None:
-        """Set a fact to its state before a step."""
-        before = next(change.before for change in self._changes(id) if change.step == step)
-        row = find_fact(self._tx, id)
-        self._record(id, "undone", row, undoes=step)
-        if before is None:  # the step added it
-            current = {name: column(row, name) for name in _MUTABLE}
-            self._set(id, {**current, "status": "retracted"})
-            return
-        self._restore_evidence(id, before.pop("evidence"))
-        if column(row, "learned") and not read_evidence(self._tx, [id])[id]:
-            before["status"] = "retracted"
-        self._set(id, before)
-
-    def _restore_evidence(self, id: str, messages: Sequence[tuple[str, int]]) -> None:
-        """Link a fact to the messages of an earlier state that still exist."""
-        self._tx.send("delete from fact_evidence where tenant = :tenant and fact_id = :id", id=id)
-        existing = [
-            Evidence(session, seq)
-            for session, seq in messages
-            if self._tx.one(
-                """select 1 from messages where tenant = :tenant
-                   and session_id = :session and seq = :seq and chatter < 2""",
-                session=session,
-                seq=seq,
-            )
-        ]
-        add_evidence(self._tx, id, existing)
-
-    def _set(self, id: str, values: Mapping[str, Any]) -> Row:
+        changed = [changed_id for (changed_id,) in rows]
         self._tx.send(
-            """update facts set status = :status, confirmed = :confirmed, valid_to = :valid_to,
-                   replaced_by = :replaced_by
-               where tenant = :tenant and id = :id""",
-            id=id,
-            **values,
+            "update fact_events set undone = 1 where tenant = :tenant and step = :step", step=step
         )
-        row = find_fact(self._tx, id)
-        self._index.remove(self._tx, "facts", id)
-        self._index.add(self._tx, index_rows(row))
-        return row
+        for changed_id in changed:
+            self._record(changed_id, "undone")
+        for activated in refresh(self._tx, self._index, changed):
+            _require_no_twin(self._tx, activated)
 
-    def _record(self, id: str, action: str, row: Row | None, *, undoes: str | None = None) -> None:
-        """Add a change to the history of a fact. `row` is the fact before it, None for a new one."""
-        before = None
-        if row is not None:
-            evidence = read_evidence(self._tx, [id])[id]
-            state = {name: column(row, name) for name in _MUTABLE}
-            messages = [[message.session, message.seq] for message in evidence]
-            before = json.dumps({**state, "evidence": messages})
+    def _decide(self, id: str, action: Action, evidence: Sequence[Evidence] = ()) -> None:
+        self._record(id, action, evidence)
+        refresh(self._tx, self._index, [id])
+
+    def _record(
+        self, id: str, action: Action, evidence: Sequence[Evidence] = (), other: str | None = None
+    ) -> None:
+        """Add an event to the history of a fact, with its messages."""
         self._tx.send(
-            """insert into fact_changes
-                   (tenant, fact_id, number, step, undoes, action, source, before, created_at)
+            """insert into fact_events
+                   (tenant, fact_id, number, step, action, actor, rests, other, undone, created_at)
                values (:tenant, :id, 1 + coalesce((
-                   select max(number) from fact_changes where tenant = :tenant and fact_id = :id), 0),
-                   :step, :undoes, :action, :source, :before, :now)""",
+                   select max(number) from fact_events where tenant = :tenant and fact_id = :id), 0),
+                   :step, :action, :actor, :rests, :other, 0, :now)""",
             id=id,
             step=self._id,
-            undoes=undoes,
             action=action,
-            source=self._source,
-            before=before,
+            actor=self._actor,
+            rests=int(bool(evidence)),
+            other=other,
+        )
+        self._tx.many(
+            """insert into fact_evidence (tenant, fact_id, step, session_id, seq)
+               values (:tenant, :id, :step, :session, :seq) on conflict do nothing""",
+            [
+                {"id": id, "step": self._id, "session": message.session, "seq": message.seq}
+                for message in evidence
+            ],
         )
 
 
-_SELECT = f"select {COLUMNS} from facts where tenant = :tenant and id = :id"
+def find_twins(tx: Transaction, user: str, new: NewFact) -> list[Row]:
+    """Return the live facts with the same words that are true at the same time as a new fact."""
+    return tx.all(
+        f"""select {COLUMNS} from facts
+            where tenant = :tenant and user_id = :user and subject_key = :subject_key
+            and statement_key = :statement_key and status in ('active', 'pending')
+            and coalesce(valid_to, :latest) > :start and coalesce(valid_from, :earliest) < :stop
+            order by status, learned_at, id""",
+        user=user,
+        subject_key=new.subject_key,
+        statement_key=new.statement_key,
+        start=EARLIEST if new.valid_from is None else new.valid_from,
+        stop=LATEST if new.valid_to is None else new.valid_to,
+        earliest=EARLIEST,
+        latest=LATEST,
+    )
 
 
-def find_fact(tx: Transaction, id: str) -> Row:
-    """Return the row of a fact that exists."""
-    return tx.one(_SELECT, id=id) or ()
+def was_retracted_by_person(tx: Transaction, user: str, new: NewFact) -> str | None:
+    """Return the id of a fact with the same words that a person retracted last, or None."""
+    rows = tx.all(
+        """select id from facts
+           where tenant = :tenant and user_id = :user and subject_key = :subject_key
+           and statement_key = :statement_key and status = 'retracted'
+           order by learned_at desc, id desc""",
+        user=user,
+        subject_key=new.subject_key,
+        statement_key=new.statement_key,
+    )
+    for (id,) in rows:
+        last = tx.one(
+            """select action from fact_events where tenant = :tenant and fact_id = :id
+               and actor in ('user', 'admin') and undone = 0 and action <> 'undone'
+               order by number desc limit 1""",
+            id=id,
+        )
+        if last is not None and last[0] not in STATEMENTS:
+            return str(id)
+    return None
+
+
+def _require_no_twin(tx: Transaction, id: str) -> None:
+    row = find_fact(tx, id)
+    if row is None or column(row, "status") != "active":
+        return
+    same = NewFact(
+        column(row, "subject"),
+        column(row, "statement"),
+        valid_from=column(row, "valid_from"),
+        valid_to=column(row, "valid_to"),
+    )
+    for twin in find_twins(tx, column(row, "user_id"), same):
+        if column(twin, "id") != id and column(twin, "status") == "active":
+            raise Conflict(
+                problem=f"The fact {column(twin, 'id')} says the same; forget one of the two first"
+            )
+
+
+def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
+    """Delete facts with their history. Facts on both sides of one then replace each other."""
+    count = 0
+    for id in fact_ids:
+        row = find_fact(tx, id)
+        if row is None:
+            continue
+        older = column(row, "replaces")
+        newer = tx.all(
+            "select id, replaces_how from facts where tenant = :tenant and replaces = :id", id=id
+        )
+        for newer_id, how in newer:
+            # What corrects this fact takes its place; otherwise the newer fact keeps its reason.
+            kept_how = column(row, "replaces_how") if how == "corrected" else how
+            tx.send(
+                """update facts set replaces = :older, replaces_how = :how
+                   where tenant = :tenant and id = :id""",
+                id=newer_id,
+                older=older,
+                how=kept_how if older else None,
+            )
+        tx.send(
+            """update facts set conflicts_with = null
+               where tenant = :tenant and user_id = :user and conflicts_with = :id""",
+            id=id,
+            user=column(row, "user_id"),
+        )
+        tx.send(
+            "delete from fact_events where tenant = :tenant and fact_id = :older and other = :id",
+            id=id,
+            older=older,
+        )
+        tx.send("delete from facts where tenant = :tenant and id = :id", id=id)
+        index.remove(tx, "facts", id)
+        refresh(tx, index, [other for other, _ in newer] + ([older] if older else []))
+        count += 1
+    return count
 
 
 def remove_evidence(tx: Transaction, index: Index, session: str, first: int, last: int) -> None:
     """Remove messages of a session from the evidence of facts, before they are deleted.
 
-    Facts that were learned only from them are retracted.
+    Statements that rest only on them are over, and names that were learned from them go. The
+    session must be locked.
     """
-    rows = tx.all(
-        """select distinct fact_id from fact_evidence where tenant = :tenant
-           and session_id = :session and seq >= :first and seq <= :last""",
-        session=session,
-        first=first,
-        last=last,
+    condition = "session_id = :session and seq >= :first and seq <= :last"
+    _remove_evidence(tx, index, condition, session=session, first=first, last=last)
+
+
+def remove_of_agent(tx: Transaction, index: Index, agent: str) -> int:
+    """Delete the facts that an agent added, and the evidence in its sessions, before it is erased.
+
+    Return the number of deleted facts.
+    """
+    tx.lock_rows(
+        "select 1 from sessions where tenant = :tenant and agent = :agent order by id", agent=agent
     )
+    own = tx.all(
+        "select id, user_id from facts where tenant = :tenant and agent = :agent", agent=agent
+    )
+    for user in sorted({user for _, user in own}):
+        lock_facts(tx, user)
+    _remove_evidence(tx, index, OF_AGENT_SESSION, agent=agent)
+    return delete_facts(tx, index, [id for id, _ in own])
+
+
+def _remove_evidence(tx: Transaction, index: Index, condition: str, **values: Any) -> None:
+    rows = tx.all(
+        f"""select distinct fact_id, user_id from fact_evidence
+            join facts on facts.tenant = :tenant and facts.id = fact_evidence.fact_id
+            where fact_evidence.tenant = :tenant and {condition}""",
+        **values,
+    )
+    tx.send(f"delete from fact_names where tenant = :tenant and {condition}", **values)
     if not rows:
         return
-    lock_facts(tx, column(find_fact(tx, rows[0][0]), "user_id"))  # a session has one user
-    tx.send(
-        """delete from fact_evidence where tenant = :tenant
-           and session_id = :session and seq >= :first and seq <= :last""",
-        session=session,
-        first=first,
-        last=last,
-    )
-    for (id,) in rows:
-        row = find_fact(tx, id)
-        is_supported = not column(row, "learned") or read_evidence(tx, [id])[id]
-        if not is_supported and column(row, "status") in ("active", "pending"):
-            step = Step(tx, index, column(row, "source"))
-            step.retract(row, "message removed", withdrawn=True)
+    for user in sorted({user for _, user in rows}):
+        lock_facts(tx, user)
+    tx.send(f"delete from fact_evidence where tenant = :tenant and {condition}", **values)
+    refresh(tx, index, [id for id, _ in rows])
+
+
+def require_fact(tx: Transaction, id: str, user: str | None) -> Row:
+    """Return the row of a fact of a user (None: of any user); raise NotFound if there is none."""
+    row = find_fact(tx, id)
+    if row is None or user not in (None, column(row, "user_id")):
+        raise NotFound(what="fact", id=id)
+    return row

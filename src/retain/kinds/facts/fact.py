@@ -29,11 +29,15 @@ MAX_STATEMENT_CHARACTERS = 1_000
 MAX_EVIDENCE = 100
 """Messages in one call."""
 PEOPLE = ("user", "admin")
-"""Sources that are people. They confirm and correct facts; learning never overrules them."""
+"""Actors that are people. They confirm and correct facts; learning never overrules them."""
 REVIEWED_SOURCES = ("tool", "import")
 """Sources whose facts wait until a person has confirmed them."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIRST_TIME = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _SPACES = re.compile(r"\s+")
+_USER_NAMES = ("user", "the user", "i", "me", "myself")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,13 @@ class Fact:
     confirmed: bool
     replaces: str | None
     replaced_by: str | None
+    conflicts_with: str | None
     evidence: list[Evidence] = field(default_factory=list)
+
+
+Action = Literal[
+    "added", "supported", "confirmed", "retracted", "replaced", "refined", "corrected", "undone"
+]
 
 
 @dataclass(frozen=True)
@@ -73,14 +83,16 @@ class FactChange:
 
     fact: str
     statement: str
-    action: str
+    action: Action
     source: str
     step: str
+    undone: bool
     at: datetime
 
 
-COLUMNS = """id, user_id, agent, subject, statement, predicate, object, topic, valid_from, valid_to,
-    learned, confirmed, confidence, source, status, replaces, replaced_by, learned_at"""
+COLUMNS = """id, user_id, agent, subject, statement, predicate, object, topic, valid_from, stated_to,
+    source, confidence, learned_at, replaces, replaces_how, conflicts_with, needs_review, status,
+    confirmed, valid_to, replaced_by, replaced_how"""
 
 
 def fact(row: Row, evidence: Sequence[Evidence] = ()) -> Fact:
@@ -103,6 +115,7 @@ def fact(row: Row, evidence: Sequence[Evidence] = ()) -> Fact:
         confirmed=bool(values["confirmed"]),
         replaces=values["replaces"],
         replaced_by=values["replaced_by"],
+        conflicts_with=values["conflicts_with"],
         evidence=list(evidence),
     )
 
@@ -121,7 +134,7 @@ def to_time(micros: int | None) -> datetime | None:
 
 
 def from_time(moment: datetime | None, field: str) -> int | None:
-    """Convert a time at which something became or ceased to be true; any year is allowed."""
+    """Convert a time at which something became or ceased to be true; it may be before 1970."""
     if moment is None:
         return None
     if not isinstance(moment, datetime):
@@ -130,7 +143,10 @@ def from_time(moment: datetime | None, field: str) -> int | None:
         raise Invalid(
             field=field, problem="has no time zone; add one, as in 2026-01-31T12:00:00+00:00"
         )
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    micros = (moment - _EPOCH) // _MICROSECOND
+    if not _FIRST_TIME <= micros <= _LAST_TIME:
+        raise Invalid(field=field, problem="must lie between the years 1 and 9999, in UTC")
+    return micros
 
 
 # -- content -----------------------------------------------------------------------------------
@@ -152,6 +168,12 @@ def optional_text(value: str, field: str, limit: int, policy: Policy = OFF) -> s
     if len(text) > limit:
         raise TooLarge(field=field, size=len(text), unit="characters", limit=limit)
     return canonical.text(text, field, 4 * limit, policy)
+
+
+def subject_name(value: str, field: str, policy: Policy = OFF) -> str:
+    """Return the name of a subject as it is stored; the user is always `user`."""
+    name = checked_text(value, field, MAX_SUBJECT_CHARACTERS, policy)
+    return ABOUT_USER if name.casefold() in _USER_NAMES else name
 
 
 def comparison_key(text: str) -> str:
@@ -200,41 +222,41 @@ def lock_facts(tx: Transaction, user: str) -> None:
 
 
 def read_evidence(tx: Transaction, fact_ids: Sequence[str]) -> Mapping[str, list[Evidence]]:
-    """Return the messages of facts, by the fact's id."""
-    by_fact: dict[str, list[Evidence]] = {id: [] for id in fact_ids}
-    if not by_fact:
-        return by_fact
-    # Ids are ordered by time, so the facts of a page are next to each other.
-    rows = tx.all(
-        """select fact_id, session_id, seq from fact_evidence
-           where tenant = :tenant and fact_id >= :first and fact_id <= :last
-           order by fact_id, session_id, seq""",
-        first=min(by_fact),
-        last=max(by_fact),
-    )
-    for id, session, seq in rows:
-        if id in by_fact:
-            by_fact[id].append(Evidence(session, seq))
-    return by_fact
-
-
-def add_evidence(tx: Transaction, id: str, evidence: Sequence[Evidence]) -> None:
-    """Link a fact to messages; links that exist are kept."""
-    tx.many(
-        """insert into fact_evidence (tenant, fact_id, session_id, seq)
-           values (:tenant, :id, :session, :seq) on conflict do nothing""",
-        [{"id": id, "session": message.session, "seq": message.seq} for message in evidence],
-    )
+    """Return the messages of facts, by the fact's id, without those of steps that were undone."""
+    sent = {
+        id: tx.send(
+            """select distinct session_id, seq from fact_evidence evidence
+               where tenant = :tenant and fact_id = :id and exists (
+                   select 1 from fact_events event
+                   where event.tenant = :tenant and event.fact_id = :id
+                   and event.step = evidence.step and undone = 0)
+               order by session_id, seq""",
+            id=id,
+        )
+        for id in fact_ids
+    }
+    return {
+        id: [Evidence(session, seq) for session, seq in result.rows()]
+        for id, result in sent.items()
+    }
 
 
 # -- index rows --------------------------------------------------------------------------------
 
 
 def index_rows(row: Row) -> list[IndexRow]:
-    """Return the index rows of a row of COLUMNS; none if the fact is not active."""
-    if column(row, "status") != "active":
+    """Return the index rows of a row of COLUMNS; none if the fact can no longer be true.
+
+    They expire when the fact ceases to be true.
+    """
+    is_replaced = column(row, "status") == "replaced" and column(row, "replaced_how") == "changed"
+    if column(row, "status") != "active" and not is_replaced:
         return []
     subject = column(row, "subject")
+    title = "" if subject == ABOUT_USER else subject
+    valid_from = column(row, "valid_from")
+    if valid_from is not None and valid_from > column(row, "learned_at"):
+        title = f"{title} from {to_time(valid_from):%Y-%m-%d}".strip()
     return [
         IndexRow(
             "facts",
@@ -242,15 +264,19 @@ def index_rows(row: Row) -> list[IndexRow]:
             column(row, "statement"),
             column(row, "learned_at"),
             user=column(row, "user_id"),
-            title="" if subject == ABOUT_USER else subject,
+            title=title,
+            expires_at=column(row, "valid_to"),
         )
     ]
+
+
+_INDEXED = "(status = 'active' or (status = 'replaced' and replaced_how = 'changed'))"
 
 
 def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
     return tx.all(
         f"""select {COLUMNS} from facts
-            where tenant = :tenant and id > :id and status = 'active' and not exists (
+            where tenant = :tenant and id > :id and {_INDEXED} and not exists (
                 select 1 from search_items existing
                 where existing.tenant = :tenant and existing.kind = 'facts'
                 and existing.id = facts.id)
@@ -262,12 +288,11 @@ def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Ro
 
 def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
     return tx.all(
-        """select number, 'fact ' || id from search_items
-           where tenant = :tenant and kind = 'facts' and not exists (
-               select 1 from facts
-               where facts.tenant = :tenant and facts.id = search_items.id
-               and facts.status = 'active')
-           limit :size""",
+        f"""select number, 'fact ' || id from search_items
+            where tenant = :tenant and kind = 'facts' and not exists (
+                select 1 from facts
+                where facts.tenant = :tenant and facts.id = search_items.id and {_INDEXED})
+            limit :size""",
         size=size,
     )
 

@@ -6,15 +6,27 @@ knowledge, is a new fact that replaces it. All agents of a user share the user's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
-from retain.base import canonical, ids
+from retain.base import canonical
 from retain.base.clock import to_datetime
-from retain.base.errors import Conflict, Forbidden, Invalid, NotFound
+from retain.base.errors import Conflict, Forbidden, Invalid
 from retain.kinds import search_scope
-from retain.kinds.facts.changes import Step
+from retain.kinds.facts import entities
+from retain.kinds.facts.chain import find_fact, read_chain
+from retain.kinds.facts.changes import (
+    EARLIEST,
+    LATEST,
+    NewFact,
+    Step,
+    delete_facts,
+    find_twins,
+    require_fact,
+    was_retracted_by_person,
+)
+from retain.kinds.facts.entities import ABOUT, Entity
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     COLUMNS,
@@ -40,19 +52,27 @@ from retain.kinds.facts.fact import (
     optional_text,
     parse_evidence,
     read_evidence,
+    subject_name,
 )
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 MAX_PROFILE_FACTS = 100
-_FAR_FUTURE = 2**62
-_SELECT_FACT = f"""select {COLUMNS} from facts
-    where tenant = :tenant and id = :id and user_id = coalesce(:user, user_id)"""
 _OF_USERS_FACT = "fact_id in (select id from facts where tenant = :tenant and user_id = :user)"
 _OF_AGENTS_FACT = "fact_id in (select id from facts where tenant = :tenant and agent = :agent)"
-_CURRENT = "status = 'active' and coalesce(valid_to, :now + 1) > :now"
+_OF_USERS_SESSION = (
+    "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
+)
+_TRUE_AT = """(status = 'active' or (status = 'replaced' and replaced_how = 'changed'))
+    and coalesce(valid_from, :earliest) <= :at and coalesce(valid_to, :latest) > :at"""
+"""Condition for facts that are true at a time."""
+_IN_REVIEW = """(status = 'pending' or (
+    conflicts_with is not null and status = 'active' and confirmed = 0 and exists (
+        select 1 from facts other where other.tenant = :tenant
+        and other.id = facts.conflicts_with and other.status = 'active')))"""
 
 
 class Facts(Kind):
@@ -62,22 +82,33 @@ class Facts(Kind):
     tables = (
         Table("facts", order="id", owned="user_id = :user", of_agent="agent = :agent"),
         Table(
+            "fact_events", order="fact_id, number", owned=_OF_USERS_FACT, of_agent=_OF_AGENTS_FACT
+        ),
+        Table(
             "fact_evidence",
-            order="fact_id, session_id, seq",
+            order="fact_id, step, session_id, seq",
             owned=_OF_USERS_FACT,
             of_agent=_OF_AGENTS_FACT,
         ),
+        Table("fact_names", order="user_id, entity, name_key", owned="user_id = :user"),
         Table(
-            "fact_changes", order="fact_id, number", owned=_OF_USERS_FACT, of_agent=_OF_AGENTS_FACT
+            "fact_positions",
+            order="session_id",
+            owned=_OF_USERS_SESSION,
+            of_agent=OF_AGENT_SESSION,
         ),
     )
     checks = (
         Check(
             "every learned fact has a message that says so",
-            """select id from facts where tenant = :tenant and learned = 1
-               and status in ('active', 'pending') and not exists (
-                   select 1 from fact_evidence evidence
-                   where evidence.tenant = :tenant and evidence.fact_id = facts.id)""",
+            """select id from facts where tenant = :tenant and status in ('active', 'pending')
+               and not exists (
+                   select 1 from fact_events event
+                   where event.tenant = :tenant and event.fact_id = facts.id and undone = 0
+                   and (rests = 0 and action in ('added', 'supported', 'confirmed') or exists (
+                       select 1 from fact_evidence evidence
+                       where evidence.tenant = :tenant and evidence.fact_id = facts.id
+                       and evidence.step = event.step)))""",
         ),
         Check(
             "every replaced fact has the one that replaces it",
@@ -108,46 +139,52 @@ class Facts(Kind):
         """
         user = self._user()
         messages = parse_evidence(evidence)
-        source = self._owner.source
-        values = {
-            "user": user,
-            "agent": self._owner.agent,
-            **self._words(statement, subject, predicate, object),
-            "topic": _checked(topic, "topic", TOPICS),
-            **_validity(valid_from, valid_to),
-            "learned": int(source not in PEOPLE and bool(messages)),
-            "confirmed": 0,
-            "confidence": _confidence(confidence),
-            "status": "pending" if source in REVIEWED_SOURCES else "active",
-            "replaces": None,
-        }
+        start, end = _validity(valid_from, valid_to)
+        new = replace(
+            self._words(statement, subject, predicate, object),
+            topic=_checked_topic(topic),
+            valid_from=start,
+            valid_to=end,
+            confidence=_confidence(confidence),
+        )
 
         def work(tx: Transaction) -> Fact:
             lock_messages(tx, user, messages)
             lock_facts(tx, user)
-            step = self._step(tx)
-            known = tx.one(
-                f"""select {COLUMNS} from facts
-                    where tenant = :tenant and user_id = :user and subject_key = :subject_key
-                    and statement_key = :statement_key and status in ('active', 'pending')
-                    order by learned_at, id limit 1""",
-                user=user,
-                subject_key=values["subject_key"],
-                statement_key=values["statement_key"],
-            )
-            if known is None:
-                return self._record(tx, step.add({**values, "id": ids.uuid7()}, messages))
-            row = step.support(known, messages)
-            if column(row, "status") == "pending" and values["status"] == "active":
-                row = step.change(row, "confirmed", status="active")
-            return self._record(tx, row)
+            return self._record(tx, self._add(tx, user, new, messages))
 
         return self._write("add", work, row=lambda fact: {"id": fact.id})
+
+    def _add(self, tx: Transaction, user: str, new: NewFact, messages: Sequence[Evidence]) -> str:
+        """Add a fact, or support a known one with the same words; return its id."""
+        step = self._step(tx, user)
+        known = next(iter(find_twins(tx, user, new)), None)
+        if known is not None:
+            id = str(column(known, "id"))
+            if not _is_more_exact(new, known) or self._is_kept_for_people(known):
+                step.support(id, messages)
+                return id
+            exact = replace(
+                new,
+                valid_from=new.valid_from
+                if new.valid_from is not None
+                else column(known, "valid_from"),
+                valid_to=new.valid_to if new.valid_to is not None else column(known, "stated_to"),
+            )
+            return step.add(
+                exact, messages, replaces=id, how="refined", needs_review=self._needs_review
+            )
+        retracted = None if self._is_person else was_retracted_by_person(tx, user, new)
+        if retracted is not None:
+            raise Conflict(
+                problem=f"A person said that this is not true (fact {retracted}); only a person can add it again"
+            )
+        return step.add(new, messages, needs_review=self._needs_review)
 
     def get(self, id: str) -> Fact:
         """Return a fact with its evidence, whatever its status."""
         canonical.key(id, "id")
-        return self._read(lambda tx: self._record(tx, self._get(tx, id)))
+        return self._read(lambda tx: self._record(tx, id))
 
     def list(
         self,
@@ -170,35 +207,57 @@ class Facts(Kind):
         if status is not None and (at is not None or include_replaced):
             raise Invalid(field="status", problem="cannot be combined with at or include_replaced")
         if about is not None:
-            about = comparison_key(checked_text(about, "about", MAX_SUBJECT_CHARACTERS))
+            about = subject_name(about, "about", self._settings.masking)
         if topic is not None:
-            _checked(topic, "topic", TOPICS)
-        size = self._limit(limit)
-        last_at, last_id = decode_cursor(after, [int, str]) if after else (_FAR_FUTURE, "")
+            _checked_topic(topic)
+        moment = from_time(at, "at")
         if status is not None:
             which = "status = :status"
-            _checked(status, "status", STATUSES)
-        elif at is not None:
-            which = """status in ('active', 'replaced') and coalesce(valid_from, :at) <= :at
-                       and coalesce(valid_to, :at + 1) > :at"""
-        elif include_replaced:
+            if status not in STATUSES:
+                raise Invalid(field="status", problem=f"must be one of {', '.join(STATUSES)}")
+        elif include_replaced and moment is None:
             which = "status <> 'pending'"
         else:
-            which = _CURRENT
+            which = _TRUE_AT
+
+        return self._page(which, limit, after, about=about, topic=topic, at=moment, status=status)
+
+    def review(self, *, limit: int = 100, after: str | None = None) -> Page[Fact]:
+        """Return what waits for a person: pending facts, and facts that may contradict others.
+
+        Confirm, correct or retract each. `conflicts_with` is the other fact of a contradiction.
+        """
+        return self._page(_IN_REVIEW, limit, after)
+
+    def _page(
+        self,
+        condition: str,
+        limit: int,
+        after: str | None,
+        *,
+        about: str | None = None,
+        topic: str | None = None,
+        at: int | None = None,
+        status: str | None = None,
+    ) -> Page[Fact]:
+        """Return a page of the scope's facts that meet a condition, newest first."""
+        size = self._limit(limit)
+        last_at, last_id = decode_cursor(after, [int, str]) if after else (LATEST, "")
 
         def work(tx: Transaction) -> list[Fact]:
             rows = tx.all(
                 f"""select {COLUMNS} from facts
                     where tenant = :tenant and user_id = coalesce(:user, user_id)
-                    and subject_key = coalesce(:about, subject_key)
-                    and topic = coalesce(:topic, topic) and {which}
+                    and {ABOUT} and topic = coalesce(:topic, topic) and {condition}
                     and (learned_at, id) < (:last_at, :last_id)
                     order by learned_at desc, id desc limit :size""",
                 user=self._owner.user,
-                about=about,
+                about=None if about is None else comparison_key(about),
                 topic=topic,
                 status=status,
-                at=from_time(at, "at"),
+                at=tx.now if at is None else at,
+                earliest=EARLIEST,
+                latest=LATEST,
                 last_at=last_at,
                 last_id=last_id,
                 size=size + 1,
@@ -225,47 +284,24 @@ class Facts(Kind):
         canonical.key(id, "id")
         messages = parse_evidence(evidence)
         changed_at = from_time(since, "since")
-        is_person = self._owner.source in PEOPLE
 
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id, messages)
-            _require_current(row)
-            self._require_person_if_confirmed(row)
+            self._require_changeable(row)
             user = column(row, "user_id")
-            subject = column(row, "subject")
-            words = self._words(statement, subject, "", "")
-            if words["statement_key"] == comparison_key(column(row, "statement")):
-                raise Invalid(field="statement", problem="is what the fact says already")
-            valid_from = column(row, "valid_from")
-            if changed_at is not None:
-                if valid_from is not None and changed_at < valid_from:
-                    raise Invalid(field="since", problem="is before the fact became true")
-                valid_from = changed_at
-            step = self._step(tx)
-            newer = step.add(
-                {
-                    "id": ids.uuid7(),
-                    "user": user,
-                    "agent": self._owner.agent,
-                    **words,
-                    "topic": column(row, "topic"),
-                    "valid_from": valid_from,
-                    "valid_to": None if changed_at is not None else column(row, "valid_to"),
-                    "learned": int(not is_person and bool(messages)),
-                    "confirmed": int(is_person),
-                    "confidence": 1.0,
-                    "status": "active",
-                    "replaces": id,
-                },
-                messages,
-            )
-            newer_id = column(newer, "id")
-            if changed_at is None:
-                step.change(row, "corrected", status="retracted", replaced_by=newer_id)
-            else:
-                step.change(
-                    row, "replaced", status="replaced", valid_to=changed_at, replaced_by=newer_id
+            new = _correction(row, self._words(statement, column(row, "subject")), changed_at)
+            twin = next(iter(find_twins(tx, user, new)), None)
+            if twin is not None and column(twin, "id") != id:
+                raise Conflict(
+                    problem=f"The fact {column(twin, 'id')} says this already; retract this one instead"
                 )
+            newer = self._step(tx, user).add(
+                new,
+                messages,
+                replaces=id,
+                how="corrected" if changed_at is None else "changed",
+                needs_review=self._needs_review,
+            )
             return self._record(tx, newer)
 
         return self._write("correct", work, row=lambda fact: {"id": fact.id})
@@ -276,65 +312,62 @@ class Facts(Kind):
 
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id)
-            _require_current(row)
-            self._require_person_if_confirmed(row)
-            return self._record(tx, self._step(tx).retract(row))
+            self._require_changeable(row)
+            self._step(tx, column(row, "user_id")).retract(id)
+            return self._record(tx, id)
 
         return self._write("retract", work, row={"id": id})
 
     def confirm(self, id: str) -> Fact:
         """Confirm a fact, so that only a person can change it. A pending fact becomes active."""
         canonical.key(id, "id")
-        if self._owner.source not in PEOPLE:
-            raise Forbidden(problem="only a person can confirm a fact")
+        self._require_person("confirm a fact")
 
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id)
             _require_current(row)
-            if not column(row, "confirmed") or column(row, "status") == "pending":
-                row = self._step(tx).change(row, "confirmed", status="active", confirmed=1)
-            return self._record(tx, row)
+            self._step(tx, column(row, "user_id")).confirm(id)
+            return self._record(tx, id)
 
         return self._write("confirm", work, row={"id": id})
 
     def undo(self, id: str) -> Fact:
         """Undo the last step that changed a fact, also for other facts that the step changed."""
         canonical.key(id, "id")
-        if self._owner.source not in PEOPLE:
-            raise Forbidden(problem="only a person can undo a step")
+        self._require_person("undo a step")
 
         def work(tx: Transaction) -> Fact:
-            self._get_locked(tx, id)
-            return self._record(tx, self._step(tx).undo(id))
+            row = self._get_locked(tx, id)
+            self._step(tx, column(row, "user_id")).undo(id)
+            return self._record(tx, id)
 
         return self._write("undo", work, row={"id": id})
 
     def forget(self, id: str) -> None:
-        """Delete a fact with its history. Use `retract` to keep a trace of it."""
+        """Delete a fact with its history. Use `retract` to keep a trace of it.
+
+        The fact that it replaced does not become true again.
+        """
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> None:
             row = self._get_locked(tx, id)
-            self._require_person_if_confirmed(row)
-            newer = column(row, "replaced_by")
-            if newer is None:  # it is unknown again until when the older fact was true
-                tx.send(
-                    """update facts set status = 'retracted'
-                       where tenant = :tenant and replaced_by = :id and status = 'replaced'""",
-                    id=id,
-                )
-            tx.send(
-                "update facts set replaced_by = :newer where tenant = :tenant and replaced_by = :id",
-                id=id,
-                newer=newer,
-            )
-            tx.send(
-                "update facts set replaces = :older where tenant = :tenant and replaces = :id",
-                id=id,
+            if self._is_kept_for_people(row):
+                raise Conflict(problem=_FOR_PEOPLE)
+            older = tx.one(
+                f"""select {COLUMNS} from facts
+                    where tenant = :tenant and id = :older and replaced_by = :id""",
                 older=column(row, "replaces"),
+                id=id,
             )
-            tx.send("delete from facts where tenant = :tenant and id = :id", id=id)
-            self._services.index.remove(tx, self.name, id)
+            if older is not None and column(older, "replaced_how") == "corrected":
+                self._step(tx, column(row, "user_id")).retract(column(older, "id"))
+            elif older is not None and column(older, "replaced_how") == "changed":
+                tx.send(
+                    "update facts set stated_to = valid_to where tenant = :tenant and id = :older",
+                    older=column(older, "id"),
+                )
+            delete_facts(tx, self._services.index, [id])
 
         self._write("forget", work, row={"id": id}, frees_space=True)
 
@@ -343,19 +376,20 @@ class Facts(Kind):
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> list[FactChange]:
-            chain = self._chain(tx, self._get(tx, id))
+            require_fact(tx, id, self._owner.user)
             changes = [
                 FactChange(
                     column(row, "id"),
                     column(row, "statement"),
                     action,
-                    source,
+                    actor,
                     step,
+                    bool(undone),
                     to_datetime(created_at),
                 )
-                for row in chain
-                for action, source, step, created_at in tx.all(
-                    """select action, source, step, created_at from fact_changes
+                for row in read_chain(tx, id)
+                for action, actor, step, undone, created_at in tx.all(
+                    """select action, actor, step, undone, created_at from fact_events
                        where tenant = :tenant and fact_id = :id order by number""",
                     id=column(row, "id"),
                 )
@@ -364,14 +398,56 @@ class Facts(Kind):
 
         return self._read(work)
 
+    def entities(self, *, limit: int = 100, after: str | None = None) -> Page[Entity]:
+        """Return the people and things that facts are about, with their names, by name."""
+        user = self._user()
+        size = self._limit(limit)
+        (start,) = decode_cursor(after, [int]) if after else (0,)
+        found = self._read(lambda tx: entities.list_entities(tx, user))
+        page = found[start : start + size + 1]
+        return make_page(page, size, lambda _: [start + size])
+
+    def merge(self, name: str, other: str) -> Page[Entity]:
+        """Let two names mean the same person or thing. Undo it with `separate`."""
+        return self._change_names("merge", entities.merge, name, other)
+
+    def separate(self, name: str, other: str) -> Page[Entity]:
+        """Let two names mean different things again, or reject a proposal to merge them."""
+        return self._change_names("separate", entities.separate, name, other)
+
+    def _change_names(
+        self,
+        verb: str,
+        change: Callable[[Transaction, str, str, str], None],
+        name: str,
+        other: str,
+    ) -> Page[Entity]:
+        self._require_person(f"{verb} names")
+        user = self._user()
+        policy = self._settings.masking
+        first = subject_name(name, "name", policy)
+        second = subject_name(other, "other", policy)
+        if comparison_key(first) == comparison_key(second):
+            raise Invalid(field="other", problem="is the same name")
+
+        def work(tx: Transaction) -> None:
+            lock_facts(tx, user)
+            change(tx, user, first, second)
+
+        self._write(verb, work, subject=first)
+        return self.entities()
+
     def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""
         rows = self._read(
             lambda tx: tx.all(
                 f"""select {COLUMNS} from facts
-                    where tenant = :tenant and user_id = :user and {_CURRENT}
+                    where tenant = :tenant and user_id = :user and {_TRUE_AT}
                     order by confirmed desc, learned_at desc, id desc limit :size""",
                 user=self._user(),
+                at=tx.now,
+                earliest=EARLIEST,
+                latest=LATEST,
                 size=MAX_PROFILE_FACTS,
             )
         )
@@ -388,8 +464,7 @@ class Facts(Kind):
         hits = search_scope.search(self._services, self._owner, query, [self.name], limit=limit)
 
         def work(tx: Transaction) -> list[Fact]:
-            rows = [tx.one(_SELECT_FACT, id=hit.id, user=self._owner.user) for hit in hits]
-            return [self._record(tx, row) for row in rows if row]
+            return [self._record(tx, hit.id) for hit in hits if find_fact(tx, hit.id)]
 
         return self._read(work)
 
@@ -404,61 +479,56 @@ class Facts(Kind):
         row = tx.one("select source from facts where tenant = :tenant and id = :id", id=id)
         return None if row is None else str(row[0])
 
-    def _words(self, statement: str, subject: str, predicate: str, object: str) -> dict[str, Any]:
-        """Return the words of a fact as they are stored, with the keys that compare them."""
+    @property
+    def _is_person(self) -> bool:
+        return self._owner.source in PEOPLE
+
+    @property
+    def _needs_review(self) -> bool:
+        return self._owner.source in REVIEWED_SOURCES
+
+    def _words(
+        self, statement: str, subject: str, predicate: str = "", object: str = ""
+    ) -> NewFact:
+        """Return the words of a fact as they are stored."""
         policy = self._settings.masking
-        subject = checked_text(subject, "subject", MAX_SUBJECT_CHARACTERS, policy)
-        statement = checked_text(statement, "statement", MAX_STATEMENT_CHARACTERS, policy)
-        return {
-            "subject": subject,
-            "subject_key": comparison_key(subject),
-            "statement": statement,
-            "statement_key": comparison_key(statement),
-            "predicate": optional_text(predicate, "predicate", MAX_SUBJECT_CHARACTERS, policy),
-            "object": optional_text(object, "object", MAX_STATEMENT_CHARACTERS, policy),
-        }
+        return NewFact(
+            subject_name(subject, "subject", policy),
+            checked_text(statement, "statement", MAX_STATEMENT_CHARACTERS, policy),
+            optional_text(predicate, "predicate", MAX_SUBJECT_CHARACTERS, policy),
+            optional_text(object, "object", MAX_STATEMENT_CHARACTERS, policy),
+        )
 
-    def _step(self, tx: Transaction) -> Step:
-        return Step(tx, self._services.index, self._owner.source)
-
-    def _get(self, tx: Transaction, id: str) -> Row:
-        row = tx.one(_SELECT_FACT, id=id, user=self._owner.user)
-        if row is None:
-            raise NotFound(what="fact", id=id)
-        return row
+    def _step(self, tx: Transaction, user: str) -> Step:
+        return Step(tx, self._services.index, self._owner.source, user, agent=self._owner.agent)
 
     def _get_locked(self, tx: Transaction, id: str, messages: Sequence[Evidence] = ()) -> Row:
         """Return a fact after locking the facts of its user, and the messages to link to it."""
-        user = column(self._get(tx, id), "user_id")
+        user = column(require_fact(tx, id, self._owner.user), "user_id")
         lock_messages(tx, user, messages)
         lock_facts(tx, user)
-        return self._get(tx, id)
+        return require_fact(tx, id, user)
 
-    def _require_person_if_confirmed(self, row: Row) -> None:
-        if column(row, "confirmed") and self._owner.source not in PEOPLE:
-            raise Conflict(
-                problem="The fact was confirmed by a person; only a person can change or forget it"
-            )
+    def _is_kept_for_people(self, row: Row) -> bool:
+        """Return whether only a person can change a fact, and the writer is not a person."""
+        decided = column(row, "confirmed") or column(row, "status") == "pending"
+        return bool(decided) and not self._is_person
 
-    def _record(self, tx: Transaction, row: Row) -> Fact:
-        id = column(row, "id")
+    def _require_changeable(self, row: Row) -> None:
+        _require_current(row)
+        if self._is_kept_for_people(row):
+            raise Conflict(problem=_FOR_PEOPLE)
+
+    def _require_person(self, what: str) -> None:
+        if not self._is_person:
+            raise Forbidden(problem=f"only a person can {what}")
+
+    def _record(self, tx: Transaction, id: str) -> Fact:
+        row = require_fact(tx, id, self._owner.user)
         return fact(row, read_evidence(tx, [id])[id])
 
-    def _chain(self, tx: Transaction, row: Row) -> Sequence[Row]:
-        """Return a fact with those that it replaced and those that replaced it."""
-        chain = {column(row, "id"): row}
-        waiting = [row]
-        while waiting:
-            current = waiting.pop()
-            for neighbour_id in (column(current, "replaces"), column(current, "replaced_by")):
-                if neighbour_id is not None and neighbour_id not in chain:
-                    neighbour = tx.one(_SELECT_FACT, id=neighbour_id, user=self._owner.user)
-                    if neighbour is not None:
-                        chain[neighbour_id] = neighbour
-                        waiting.append(neighbour)
-        return sorted(
-            chain.values(), key=lambda row: (column(row, "learned_at"), column(row, "id"))
-        )
+
+_FOR_PEOPLE = "The fact was confirmed by a person or waits for one; only a person can change it"
 
 
 def _require_current(row: Row) -> None:
@@ -469,17 +539,42 @@ def _require_current(row: Row) -> None:
         raise Conflict(problem=f"The fact was {status} before{hint}")
 
 
-def _validity(valid_from: datetime | None, valid_to: datetime | None) -> dict[str, int | None]:
+def _is_more_exact(new: NewFact, known: Row) -> bool:
+    """Return whether a fact with the same words says when it is true, and the known one does not."""
+    begins = new.valid_from is not None and column(known, "valid_from") is None
+    ends = new.valid_to is not None and column(known, "stated_to") is None
+    return begins or ends
+
+
+def _correction(row: Row, words: NewFact, changed_at: int | None) -> NewFact:
+    """Return the fact that replaces another; changed_at is None if that was never true."""
+    if words.statement_key == comparison_key(column(row, "statement")):
+        raise Invalid(field="statement", problem="is what the fact says already")
+    valid_from = column(row, "valid_from")
+    valid_to = column(row, "stated_to")
+    if changed_at is not None:
+        if valid_from is not None and changed_at < valid_from:
+            raise Invalid(field="since", problem="is before the fact became true")
+        if valid_to is not None and changed_at > valid_to:
+            raise Invalid(field="since", problem="is after the fact ceased to be true")
+        valid_from = changed_at
+        valid_to = None
+    return replace(words, topic=column(row, "topic"), valid_from=valid_from, valid_to=valid_to)
+
+
+def _validity(
+    valid_from: datetime | None, valid_to: datetime | None
+) -> tuple[int | None, int | None]:
     start = from_time(valid_from, "valid_from")
     end = from_time(valid_to, "valid_to")
     if start is not None and end is not None and end < start:
         raise Invalid(field="valid_to", problem="is before valid_from")
-    return {"valid_from": start, "valid_to": end}
+    return start, end
 
 
-def _checked(value: str, field: str, allowed: Sequence[str]) -> str:
-    if value not in allowed:
-        raise Invalid(field=field, problem=f"must be one of {', '.join(allowed)}, not {value!r}")
+def _checked_topic(value: Topic) -> Topic:
+    if value not in TOPICS:
+        raise Invalid(field="topic", problem=f"must be one of {', '.join(TOPICS)}, not {value!r}")
     return value
 
 
@@ -496,5 +591,5 @@ def _profile_line(row: Row) -> str:
     return statement if is_named else f"{subject}: {statement}"
 
 
-def _position(fact: Fact) -> list[Any]:
+def _position(fact: Fact) -> list[int | str]:
     return [int(fact.learned_at.timestamp() * 1_000_000 + 0.5), fact.id]
