@@ -82,6 +82,7 @@ def make_facts(me: Scope, mark: str) -> None:
     )
     me.facts.correct(fact.id, f"{mark} lives in Porto.", since=datetime(2020, 1, 1, tzinfo=UTC))
     me.facts.retract(me.facts.add(f"{mark} likes trains.").id)
+    me.facts.merge(mark, f"{mark}'s brother")
 
 
 def make_summaries(me: Scope, mark: str) -> None:
@@ -260,6 +261,7 @@ WORDS: dict[str, Any] = {
     "channels": ["said"],
     "runs": [f"run of {KEEP}"],
     "statement": "foreign",
+    "other": "foreign",
     "target": "foreign",
     "entities": [Entity("foreign", "foreign", ["foreign"])],
     "observations": [Observations(f"entity of {KEEP}", ["foreign"])],

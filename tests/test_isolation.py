@@ -69,6 +69,8 @@ READS: dict[str, list[Verb]] = {
     ],
     "facts.history": [lambda me: me.facts.history(me.facts.list()[0].id)],
     "facts.profile": [lambda me: me.facts.profile()],
+    "facts.review": [lambda me: me.facts.review().items],
+    "facts.entities": [lambda me: me.facts.entities().items],
     "facts.search": [lambda me: me.facts.search("mine theirs")],
     "entries.get": [lambda me: me.entries.get("e1")],
     "entries.queue": [
@@ -191,6 +193,8 @@ WRITES: dict[str, list[Verb]] = {
     "notes.restore": [lambda me: me.notes.restore(1)],
     "facts.add": [lambda me: me.facts.add("mine too", evidence=["s1#1"])],
     "facts.correct": [lambda me: me.facts.correct(me.facts.list()[0].id, "mine indeed")],
+    "facts.merge": [lambda me: me.facts.merge("mine", "own")],
+    "facts.separate": [lambda me: me.facts.separate("mine", "own")],
     "facts.undo": [lambda me: me.facts.undo(me.facts.list()[0].id)],
     "facts.confirm": [lambda me: me.facts.confirm(me.facts.list()[0].id)],
     "facts.retract": [lambda me: me.facts.retract(me.facts.list()[0].id)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -44,8 +44,8 @@ def test_add_and_read(me: Scope) -> None:
     assert (fact.status, fact.source, fact.agent, fact.confirmed) == (
         "active",
         "user",
-        "scout",
-        False,
+        None,
+        True,
     )
     assert [(message.session, message.seq) for message in fact.evidence] == [("trip", 1)]
     assert me.facts.list().items == [fact]
@@ -101,15 +101,16 @@ def test_undo_restores_every_fact_of_a_step(me: Scope) -> None:
     assert me.facts.undo(old.id).status == "retracted"
 
 
-def test_undo_needs_the_later_steps_undone_first(me: Scope) -> None:
+def test_a_step_can_be_undone_after_later_ones(me: Scope) -> None:
     old = clara(me)
     new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY)
     newer = me.facts.correct(new.id, "Clara lives in Faro.", since=JUNE)
-    with pytest.raises(Conflict, match=new.id):
-        me.facts.undo(old.id)
+    me.facts.undo(old.id)  # she never lived in Porto
+    assert me.facts.get(new.id).status == "retracted"
+    replaced = me.facts.get(old.id)
+    assert (replaced.replaced_by, replaced.valid_to) == (newer.id, JUNE)
     me.facts.undo(newer.id)
-    me.facts.undo(old.id)
-    assert statements(me.facts.list()) == [old.statement]
+    assert me.facts.list().items == [old]
 
 
 def test_retracting_a_fact_restores_the_one_it_replaced(me: Scope) -> None:
@@ -149,10 +150,10 @@ def test_a_pending_fact_that_the_user_states_is_active(memory: Memory, me: Scope
 def test_only_a_person_changes_a_confirmed_fact(memory: Memory, me: Scope) -> None:
     fact = me.facts.confirm(clara(me).id)
     agent = as_agent(memory)
-    with pytest.raises(Conflict, match="only a person can change or forget it"):
+    with pytest.raises(Conflict, match="only a person can change it"):
         agent.facts.correct(fact.id, "Clara lives in Rome.")
     for change in (agent.facts.retract, agent.facts.forget):
-        with pytest.raises(Conflict, match="only a person can change or forget it"):
+        with pytest.raises(Conflict, match="only a person can change it"):
             change(fact.id)
     with pytest.raises(Forbidden, match="only a person can undo"):
         agent.facts.undo(fact.id)
@@ -176,15 +177,18 @@ def test_removing_a_message_retracts_what_was_learned_from_it_alone(
     learned = clara(agent)
     twice = agent.facts.add("Clara moved.", subject="Clara", evidence=["trip#1", "trip#2"])
     told = me.facts.add("Ada has a sister.", evidence=["trip#1"])
+    confirmed = me.facts.confirm(agent.facts.add("Ada likes trips.", evidence=["trip#1"]).id)
+    said = me.facts.add("Ada lives in Rome.")
     newer = agent.facts.correct(learned.id, "Clara lives in Porto.", evidence=["trip#2"])
     assert newer.status == "active"
     me.messages.remove("trip", 2)
     assert me.facts.get(newer.id).status == "retracted"
     assert [message.seq for message in me.facts.get(twice.id).evidence] == [1]
-    assert {fact.id for fact in me.facts.list()} == {learned.id, twice.id, told.id}
+    current = {learned.id, twice.id, told.id, confirmed.id, said.id}
+    assert {fact.id for fact in me.facts.list()} == current
     assert all(fact.id != newer.id for fact in me.facts.search("where does Clara live"))
     me.sessions.remove("trip")
-    assert [fact.id for fact in me.facts.list()] == [told.id]
+    assert {fact.id for fact in me.facts.list()} == {confirmed.id, said.id}
     assert all(finding.ok for finding in memory.verify())
 
 
@@ -205,7 +209,8 @@ def test_forget_leaves_no_trace(memory: Memory, me: Scope) -> None:
     assert me.facts.get(old.id).replaced_by == newest.id
     assert me.facts.get(newest.id).replaces == old.id
     me.facts.forget(newest.id)
-    assert me.facts.get(old.id).status == "retracted"
+    assert me.facts.list().items == []  # where she lives is unknown
+    assert me.facts.get(old.id).valid_to == MAY
     assert "Porto" not in str(me.facts.history(old.id))
     assert all(finding.ok for finding in memory.verify())
 
@@ -295,3 +300,153 @@ def test_mcp_hides_pending_facts(memory: Memory, me: Scope) -> None:
     with pytest.raises(NotFound):
         tools.call(caller, "facts_get", {"id": fact.id})
     assert tools.schema("facts_confirm") is None
+
+
+# -- trust -------------------------------------------------------------------------------------
+
+
+def test_an_agent_cannot_bring_back_what_a_person_retracted(memory: Memory, me: Scope) -> None:
+    agent = as_agent(memory)
+    wrong = clara(agent)
+    me.facts.retract(wrong.id)
+    with pytest.raises(Conflict, match=f"A person said that this is not true .fact {wrong.id}"):
+        clara(agent)
+    again = clara(me)
+    assert (again.status, again.confirmed) == ("active", True)
+
+
+def test_an_agent_can_state_again_what_an_agent_retracted(memory: Memory) -> None:
+    agent = as_agent(memory)
+    fact = agent.facts.add("Clara likes tea.", subject="Clara")
+    agent.facts.retract(fact.id)
+    assert agent.facts.add("Clara likes tea.", subject="Clara").status == "active"
+
+
+def test_pending_facts_are_for_people(memory: Memory, me: Scope) -> None:
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    pending = clara(tool)
+    agent = as_agent(memory)
+    assert clara(agent).status == "pending"  # an agent that repeats it does not confirm it
+    for change in (agent.facts.retract, agent.facts.forget):
+        with pytest.raises(Conflict, match="only a person"):
+            change(pending.id)
+    with pytest.raises(Conflict, match="only a person"):
+        agent.facts.correct(pending.id, "Clara lives in Rome.")
+    assert me.facts.review().items == [me.facts.get(pending.id)]
+
+
+def test_a_correction_by_a_tool_waits_for_a_person(memory: Memory, me: Scope) -> None:
+    fact = clara(as_agent(memory))
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    proposed = tool.facts.correct(fact.id, "Clara lives in Porto.", since=MAY)
+    assert proposed.status == "pending"
+    assert statements(me.facts.list()) == [fact.statement]
+    me.facts.confirm(proposed.id)
+    assert statements(me.facts.list()) == [proposed.statement]
+    assert me.facts.get(fact.id).valid_to == MAY
+
+
+def test_forgetting_an_agent_restores_what_it_replaced(memory: Memory, me: Scope) -> None:
+    scout = as_agent(memory)
+    planner = memory.scope(tenant="acme", user="ada", agent="planner", source="agent")
+    fact = planner.facts.add("Clara lives in Lisbon.", subject="Clara")
+    scout.facts.correct(fact.id, "Clara lives in Porto.", since=MAY)
+    receipt = memory.erase_agent("scout", tenant="acme")
+    assert receipt.removed["facts"] == 1
+    assert me.facts.list().items == [fact]
+    assert [found.id for found in me.facts.search("where does Clara live")] == [fact.id]
+    assert all(finding.ok for finding in memory.verify())
+
+
+# -- time --------------------------------------------------------------------------------------
+
+
+def test_what_begins_later_is_not_true_yet(me: Scope) -> None:
+    future = datetime.now(UTC).replace(microsecond=0) + timedelta(days=90)
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=future)
+    assert statements(me.facts.list()) == [old.statement]
+    assert statements(me.facts.list(at=future)) == [new.statement]
+    assert "Porto" not in me.facts.profile()
+
+
+def test_what_has_ended_is_not_found(me: Scope) -> None:
+    me.facts.add("Clara studies in Lisbon.", subject="Clara", valid_to=MAY)
+    assert me.facts.search("Clara studies Lisbon") == []
+    assert [hit for hit in me.search("Clara studies Lisbon") if hit.kind == "facts"] == []
+
+
+def test_the_same_words_about_another_time_are_another_fact(me: Scope) -> None:
+    first = clara(me, valid_from=MAY.replace(year=2010), valid_to=MAY.replace(year=2012))
+    second = clara(me, valid_from=MAY.replace(year=2020))
+    assert second.id != first.id
+    assert len(me.facts.list(include_replaced=True)) == 2
+
+
+def test_words_with_a_time_replace_the_same_words_without(me: Scope) -> None:
+    vague = clara(me)
+    exact = clara(me, valid_from=MAY)
+    assert (exact.replaces, me.facts.get(vague.id).status) == (vague.id, "replaced")
+    assert me.facts.list(at=JUNE).items == [exact]
+    assert me.facts.list(at=MAY.replace(year=2000)).items == []
+
+
+def test_times_at_the_ends_of_the_calendar(me: Scope) -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+    last = datetime.max.replace(tzinfo=UTC)
+    fact = clara(me, valid_from=first, valid_to=last)
+    assert (fact.valid_from, fact.valid_to) == (first, last)
+    outside = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))
+    with pytest.raises(Invalid, match="between the years 1 and 9999"):
+        clara(me, valid_to=outside)
+
+
+def test_a_correction_lies_within_the_time_of_the_fact(me: Scope) -> None:
+    fact = clara(me, valid_to=MAY)
+    with pytest.raises(Invalid, match="after the fact ceased to be true"):
+        me.facts.correct(fact.id, "Clara lives in Porto.", since=JUNE)
+
+
+def test_no_two_facts_say_the_same(me: Scope) -> None:
+    porto = me.facts.add("Clara lives in Porto.", subject="Clara")
+    lisbon = clara(me)
+    with pytest.raises(Conflict, match=f"The fact {porto.id} says this already"):
+        me.facts.correct(lisbon.id, "Clara lives in Porto.")
+    me.facts.retract(lisbon.id)
+    again = clara(me)
+    with pytest.raises(Conflict, match=f"The fact {again.id} says the same"):
+        me.facts.undo(lisbon.id)
+    assert me.facts.get(lisbon.id).status == "retracted"
+
+
+# -- entities ----------------------------------------------------------------------------------
+
+
+def test_names_of_one_person(memory: Memory, me: Scope) -> None:
+    by_name = clara(me)
+    by_role = me.facts.add("The user's sister is a nurse.", subject="the user's sister")
+    assert [entity.name for entity in me.facts.entities()] == ["Clara", "the user's sister"]
+    (entity,) = me.facts.merge("Clara", "the user's sister").items
+    assert (entity.name, entity.aliases, entity.facts) == ("Clara", ["the user's sister"], 2)
+    for name in ("clara", "The user's sister"):
+        assert {fact.id for fact in me.facts.list(about=name)} == {by_name.id, by_role.id}
+    me.facts.separate("Clara", "the user's sister")
+    assert [fact.id for fact in me.facts.list(about="Clara")] == [by_name.id]
+    with pytest.raises(Forbidden, match="only a person can merge names"):
+        as_agent(memory).facts.merge("Clara", "Anna")
+    with pytest.raises(Invalid, match="is the same name"):
+        me.facts.merge("Clara", "clara ")
+    with pytest.raises(NotFound, match="Berta"):
+        me.facts.separate("Clara", "Berta")
+
+
+def test_separating_merged_entities_restores_both(me: Scope) -> None:
+    me.facts.merge("Clara", "the user's sister")
+    me.facts.merge("Tini", "the nurse")
+    (entity,) = me.facts.merge("Clara", "Tini").items
+    assert {entity.name, *entity.aliases} == {"Clara", "the user's sister", "Tini", "the nurse"}
+    separated = me.facts.separate("Clara", "Tini").items
+    assert [{entity.name, *entity.aliases} for entity in separated] == [
+        {"Clara", "the user's sister"},
+        {"Tini", "the nurse"},
+    ]

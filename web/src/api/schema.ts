@@ -760,6 +760,96 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what waits for a person: pending facts, and facts that may contradict others.
+         * @description Return what waits for a person: pending facts, and facts that may contradict others.
+         *
+         *     Confirm, correct or retract each. `conflicts_with` is the other fact of a contradiction.
+         *
+         *     On the command line: `retain facts review --user ada`
+         */
+        get: operations["facts_review"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/entities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the people and things that facts are about, with their names, by name.
+         * @description Return the people and things that facts are about, with their names, by name.
+         *
+         *     On the command line: `retain facts entities --user ada`
+         */
+        get: operations["facts_entities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let two names mean the same person or thing. Undo it with `separate`.
+         * @description Let two names mean the same person or thing. Undo it with `separate`.
+         *
+         *     On the command line: `retain facts merge Clara "the user's sister" --user ada`
+         */
+        post: operations["facts_merge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/separate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let two names mean different things again, or reject a proposal to merge them.
+         * @description Let two names mean different things again, or reject a proposal to merge them.
+         *
+         *     On the command line: `retain facts separate Clara "the user's sister" --user ada`
+         */
+        post: operations["facts_separate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries/search": {
         parameters: {
             query?: never;
@@ -1616,6 +1706,8 @@ export interface paths {
         /**
          * Delete a fact with its history. Use `retract` to keep a trace of it.
          * @description Delete a fact with its history. Use `retract` to keep a trace of it.
+         *
+         *     The fact that it replaced does not become true again.
          *
          *     On the command line: `retain facts forget 0199…`
          */
@@ -3000,6 +3092,30 @@ export interface components {
              */
             user?: string | null;
         };
+        /**
+         * Entity
+         * @description A person or thing that facts are about.
+         */
+        Entity: {
+            /** Name */
+            name: string;
+            /** Aliases */
+            aliases: string[];
+            /** Proposed */
+            proposed: string[];
+            /** Facts */
+            facts: number;
+        };
+        /** EntityPage */
+        EntityPage: {
+            /** Data */
+            data: components["schemas"]["Entity"][];
+            /**
+             * Next
+             * @description The value of `after` for the next page; null on the last page.
+             */
+            next: string | null;
+        };
         /** EntriesAcceptRequest */
         EntriesAcceptRequest: {
             /**
@@ -3218,6 +3334,8 @@ export interface components {
             replaces: string | null;
             /** Replaced By */
             replaced_by: string | null;
+            /** Conflicts With */
+            conflicts_with: string | null;
             /** Evidence */
             evidence: components["schemas"]["Evidence"][];
         };
@@ -3230,12 +3348,17 @@ export interface components {
             fact: string;
             /** Statement */
             statement: string;
-            /** Action */
-            action: string;
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "added" | "supported" | "confirmed" | "retracted" | "replaced" | "refined" | "corrected" | "undone";
             /** Source */
             source: string;
             /** Step */
             step: string;
+            /** Undone */
+            undone: boolean;
             /**
              * At
              * Format: date-time
@@ -3330,8 +3453,38 @@ export interface components {
              */
             evidence: string[];
         };
+        /** FactsMergeRequest */
+        FactsMergeRequest: {
+            /**
+             * Name
+             * @description A name of the person or thing.
+             * @example Clara
+             */
+            name: string;
+            /**
+             * Other
+             * @description Another name of the same person or thing.
+             * @example the user's sister
+             */
+            other: string;
+        };
         /** FactsRetractRequest */
         FactsRetractRequest: Record<string, never>;
+        /** FactsSeparateRequest */
+        FactsSeparateRequest: {
+            /**
+             * Name
+             * @description A name of the person or thing.
+             * @example Clara
+             */
+            name: string;
+            /**
+             * Other
+             * @description Another name of the same person or thing.
+             * @example the user's sister
+             */
+            other: string;
+        };
         /** FactsUndoRequest */
         FactsUndoRequest: Record<string, never>;
         /**
@@ -7134,6 +7287,222 @@ export interface operations {
                 };
                 content: {
                     "application/json": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_review: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_entities: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntityPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_merge: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Clara",
+                 *       "other": "the user's sister"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactsMergeRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntityPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_separate: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Clara",
+                 *       "other": "the user's sister"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactsSeparateRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntityPage"];
                 };
             };
             400: components["responses"]["400"];

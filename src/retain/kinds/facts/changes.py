@@ -33,6 +33,8 @@ ALL_MESSAGES = 2**53
 LATEST = 2**62
 EARLIEST = -LATEST
 """Times before and after every other one."""
+_OF_MESSAGES = "session_id = :session and seq >= :first and seq <= :last"
+_IN_AGENT_SESSIONS = f"{OF_AGENT_SESSION}"
 
 
 @dataclass(frozen=True)
@@ -316,8 +318,7 @@ def remove_evidence(tx: Transaction, index: Index, session: str, first: int, las
     Statements that rest only on them are over, and names that were learned from them go. The
     session must be locked.
     """
-    condition = "session_id = :session and seq >= :first and seq <= :last"
-    _remove_evidence(tx, index, condition, session=session, first=first, last=last)
+    _remove_evidence(tx, index, _OF_MESSAGES, session=session, first=first, last=last)
 
 
 def remove_of_agent(tx: Transaction, index: Index, agent: str) -> int:
@@ -333,7 +334,7 @@ def remove_of_agent(tx: Transaction, index: Index, agent: str) -> int:
     )
     for user in sorted({user for _, user in own}):
         lock_facts(tx, user)
-    _remove_evidence(tx, index, OF_AGENT_SESSION, agent=agent)
+    _remove_evidence(tx, index, _IN_AGENT_SESSIONS, agent=agent)
     return delete_facts(tx, index, [id for id, _ in own])
 
 

@@ -14,6 +14,7 @@ from retain.base.errors import Conflict, NotFound
 from retain.kinds.facts.fact import Evidence, comparison_key
 from retain.storage.database import Transaction
 
+_ROLE_PREFIX = "the user's "
 ABOUT = """(subject_key = coalesce(:about, subject_key) or subject_key in (
     select alias.name_key from fact_names named join fact_names alias
     on alias.tenant = :tenant and alias.user_id = named.user_id and alias.entity = named.entity
@@ -60,6 +61,8 @@ def list_entities(tx: Transaction, user: str) -> list[Entity]:
     for group in names.values():
         accepted = [name for name in group if name.status == "accepted"]
         if accepted:
+            # Clara rather than the user's sister.
+            accepted.sort(key=lambda name: name.name.startswith(_ROLE_PREFIX))
             first, *others = accepted
             entities.append(
                 Entity(
