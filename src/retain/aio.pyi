@@ -612,11 +612,11 @@ class AsyncGraphs:
         """Add observations to existing entities, and return the new observations."""
     async def relate(self, relations: Sequence[Relation]) -> list[Relation]:
         """Add relations, and return the new relations."""
-    async def read(self) -> Graph:
+    async def read(self, *, facts: bool = False) -> Graph:
         """Return the whole graph."""
-    async def search(self, query: str) -> Graph:
+    async def search(self, query: str, *, facts: bool = False) -> Graph:
         """Return entities whose name, type or observations contain a text, and all their relations."""
-    async def open(self, names: Sequence[str]) -> Graph:
+    async def open(self, names: Sequence[str], *, facts: bool = False) -> Graph:
         """Return the entities with these names, and all their relations; skip unknown names."""
     async def remove_many(self, names: Sequence[str]) -> int:
         """Remove entities and all relations of these names; return the number of entities."""

@@ -165,3 +165,22 @@ def test_imported_text_is_labelled(memory: Memory) -> None:
     (search,) = memory.scope(tenant="acme", user="ada", agent="scout").tools(["search_memory"])
     (first, *_) = search.call({"query": "globes"})["results"]
     assert (first["title"], first["source"]) == ("Ada", "import")
+
+
+def test_facts_are_observations_and_relations(memory: Memory) -> None:
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.graph.add([Entity("Clara", "person", ["Has a dog."])])
+    old = me.facts.add(
+        "Clara lives in Lisbon.", subject="Clara", predicate="lives in", object="Lisbon"
+    )
+    me.facts.correct(old.id, "Clara lives in Porto.")
+    me.facts.add("The user likes tea.", predicate="likes", object="tea")
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    tool.facts.add("Clara is a spy.", subject="Clara")
+    clara = Entity("Clara", "person", ["Has a dog.", "Clara lives in Porto."])
+    user = Entity("user", "subject of facts", ["The user likes tea."])
+    likes = [Relation("user", "tea", "likes")]
+    assert me.graph.read() == Graph([Entity("Clara", "person", ["Has a dog."])], [])
+    assert me.graph.read(facts=True) == Graph([clara, user], likes)
+    assert me.graph.search("porto", facts=True) == Graph([clara], [])
+    assert me.graph.open(["user"], facts=True) == Graph([user], likes)

@@ -13,16 +13,21 @@ from typing import TypeVar
 
 from retain.base import canonical, ids, limits, masking
 from retain.base.errors import Invalid, NotFound, TooLarge
+from retain.kinds.facts.fact import column, read_current
 from retain.kinds.kind import Check, Kind, Table
 from retain.search import search_engine
 from retain.search.index import split_text
 from retain.search.reindexer import Findable, Place
-from retain.storage.database import Transaction
+from retain.storage.database import Row, Transaction
 
 MAX_NAME_BYTES = 1_000
 """Maximum size of a name or a type."""
 MAX_ITEMS = 10_000
 """Maximum number of items in one call."""
+MAX_FACTS = 1_000
+"""Facts that a graph shows: those that a person confirmed, and the newest."""
+FACT_SUBJECT = "subject of facts"
+"""The type of an entity that only facts are about."""
 T = TypeVar("T")
 
 
@@ -261,45 +266,49 @@ class Graphs(Kind):
 
         return self._write("relate", work)
 
-    def read(self) -> Graph:
-        """Return the whole graph."""
-        return self._read(self._all)
+    def read(self, *, facts: bool = False) -> Graph:
+        """Return the whole graph.
 
-    def search(self, query: str) -> Graph:
+        facts: also show the facts about the user, as observations and relations of their subjects
+        """
+        return self._read(lambda tx: self._all(tx, facts=facts))
+
+    def search(self, query: str, *, facts: bool = False) -> Graph:
         """Return entities whose name, type or observations contain a text, and all their relations.
 
         Matches substrings; `scope.search(query, kinds=["graph"])` finds by words and by meaning.
+
+        facts: as in `read`
         """
         needle = self._seek(query, "query").lower()
 
         def work(tx: Transaction) -> Graph:
-            texts = self._observations_by_entity(tx)
+            whole = self._all(tx, facts=facts)
             entities = [  # no text contains a NUL, so no match spans two texts
-                Entity(name, type, texts.get(id, []))
-                for id, name, type in tx.all(_ENTITIES, user=self._graph_user)
-                if needle in "\0".join((name, type, *texts.get(id, ()))).lower()
+                entity
+                for entity in whole.entities
+                if needle in "\0".join((entity.name, entity.type, *entity.observations)).lower()
             ]
-            names = {entity.name for entity in entities}
-            rows = tx.all(_RELATIONS, user=self._graph_user) if names else []
-            return Graph(
-                entities, [Relation(*row) for row in rows if row[0] in names or row[1] in names]
-            )
+            return _part(whole, entities)
 
         return self._read(work)
 
-    def open(self, names: Sequence[str]) -> Graph:
-        """Return the entities with these names, and all their relations; skip unknown names."""
+    def open(self, names: Sequence[str], *, facts: bool = False) -> Graph:
+        """Return the entities with these names, and all their relations; skip unknown names.
+
+        facts: as in `read`
+        """
         wanted = dict.fromkeys(self._seek(name, "names") for name in _several(names, "names", str))
 
         def work(tx: Transaction) -> Graph:
-            rows = sorted(
+            named = sorted(
                 (row[1], row[0], row[2], row[3])
                 for name in wanted
                 for row in tx.all(_ENTITIES_NAMED, user=self._graph_user, name=name)
             )
             entities = [
                 Entity(name, type, [row[1] for row in tx.all(_OBSERVATIONS_OF, id=id)])
-                for _, id, name, type in rows
+                for _, id, name, type in named
             ]
             names = {entity.name for entity in entities}
             touching = {
@@ -312,7 +321,11 @@ class Graphs(Kind):
                 for name in names
                 for row in tx.all(_RELATIONS_TO, user=self._graph_user, name=name)
             }
-            return Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
+            graph = Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
+            if not facts:
+                return graph
+            rows = read_current(tx, self._graph_user, MAX_FACTS)
+            return _with_facts(graph, [row for row in rows if column(row, "subject") in wanted])
 
         return self._read(work)
 
@@ -378,15 +391,17 @@ class Graphs(Kind):
             texts.setdefault(id, []).append(text)
         return texts
 
-    def _all(self, tx: Transaction) -> Graph:
+    def _all(self, tx: Transaction, *, facts: bool) -> Graph:
         texts = self._observations_by_entity(tx)
         entities = [
             Entity(name, type, texts.get(id, []))
             for id, name, type in tx.all(_ENTITIES, user=self._graph_user)
         ]
-        return Graph(
-            entities, [Relation(*row) for row in tx.all(_RELATIONS, user=self._graph_user)]
-        )
+        relations = [Relation(*row) for row in tx.all(_RELATIONS, user=self._graph_user)]
+        graph = Graph(entities, relations)
+        if not facts:
+            return graph
+        return _with_facts(graph, read_current(tx, self._graph_user, MAX_FACTS))
 
     def _add_to(self, tx: Transaction, observations: Observations) -> list[str]:
         id = self._first(tx, observations.name)
@@ -453,6 +468,39 @@ class Graphs(Kind):
 
     def _seek(self, value: str, field: str) -> str:
         return canonical.text(value, field, limits.MAX_MESSAGE_BYTES)
+
+
+def _part(graph: Graph, entities: list[Entity]) -> Graph:
+    """Return some entities of a graph with all their relations."""
+    names = {entity.name for entity in entities}
+    relations = [
+        relation
+        for relation in graph.relations
+        if relation.start in names or relation.target in names
+    ]
+    return Graph(entities, relations)
+
+
+def _with_facts(graph: Graph, rows: Sequence[Row]) -> Graph:
+    """Return a graph with facts as observations of their subjects and as relations."""
+    entities = list(graph.entities)
+    relations = list(graph.relations)
+    places: dict[str, int] = {}
+    for place, entity in enumerate(entities):
+        places.setdefault(entity.name, place)
+    for row in reversed(rows):
+        subject = column(row, "subject")
+        if subject not in places:
+            places[subject] = len(entities)
+            entities.append(Entity(subject, FACT_SUBJECT))
+        entity = entities[places[subject]]
+        if column(row, "statement") not in entity.observations:
+            texts = [*entity.observations, column(row, "statement")]
+            entities[places[subject]] = Entity(subject, entity.type, texts)
+        relation = Relation(subject, column(row, "object"), column(row, "predicate"))
+        if relation.type and relation.target and relation not in relations:
+            relations.append(relation)
+    return Graph(entities, relations)
 
 
 def is_empty(graph: Graphs) -> bool:

@@ -251,7 +251,7 @@ GRAPH_TOOLS = (
         _GRAPH,
         "read",
         "graph_read",
-        lambda graph, _: _render_graph(graph.read()),
+        lambda graph, _: _render_graph(graph.read(facts=True)),
     ),
     GraphTool(
         "search_nodes",
@@ -260,7 +260,7 @@ GRAPH_TOOLS = (
         _GRAPH,
         "read",
         "graph_search",
-        lambda graph, arguments: _render_graph(graph.search(arguments["query"])),
+        lambda graph, arguments: _render_graph(graph.search(arguments["query"], facts=True)),
     ),
     GraphTool(
         "open_nodes",
@@ -269,7 +269,7 @@ GRAPH_TOOLS = (
         _GRAPH,
         "read",
         "graph_open",
-        lambda graph, arguments: _render_graph(graph.open(arguments["names"])),
+        lambda graph, arguments: _render_graph(graph.open(arguments["names"], facts=True)),
     ),
 )
 
@@ -325,7 +325,7 @@ def read(caller: McpCaller, uri: str) -> TextResourceContents:
     """Return the graph as JSON."""
     if uri != GRAPH_URI:
         raise NotFound(what="resource", id=uri[:200])
-    text, _ = _render_graph(caller.scope().graph.read())
+    text, _ = _render_graph(caller.scope().graph.read(facts=True))
     return TextResourceContents(uri=uri, text=text, mime_type="application/json")
 
 

@@ -11,6 +11,8 @@ from retain.base.errors import Conflict, NotFound
 from retain.kinds.facts.chain import STATEMENTS, Event, find_fact, is_stated, refresh
 from retain.kinds.facts.fact import (
     COLUMNS,
+    EARLIEST,
+    LATEST,
     PEOPLE,
     Action,
     Evidence,
@@ -30,9 +32,6 @@ How = Literal["changed", "refined", "corrected"]
 _SHOWN: dict[How, Action] = {"changed": "replaced", "refined": "refined", "corrected": "corrected"}
 ALL_MESSAGES = 2**53
 """A number above that of any message."""
-LATEST = 2**62
-EARLIEST = -LATEST
-"""Times before and after every other one."""
 _OF_MESSAGES = "session_id = :session and seq >= :first and seq <= :last"
 _IN_AGENT_SESSIONS = f"{OF_AGENT_SESSION}"
 

@@ -32,6 +32,9 @@ PEOPLE = ("user", "admin")
 """Actors that are people. They confirm and correct facts; learning never overrules them."""
 REVIEWED_SOURCES = ("tool", "import")
 """Sources whose facts wait until a person has confirmed them."""
+LATEST = 2**62
+EARLIEST = -LATEST
+"""Times before and after every other one."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST_TIME = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
@@ -147,6 +150,25 @@ def from_time(moment: datetime | None, field: str) -> int | None:
     if not _FIRST_TIME <= micros <= _LAST_TIME:
         raise Invalid(field=field, problem="must lie between the years 1 and 9999, in UTC")
     return micros
+
+
+TRUE_AT = """(status = 'active' or (status = 'replaced' and replaced_how = 'changed'))
+    and coalesce(valid_from, :earliest) <= :at and coalesce(valid_to, :latest) > :at"""
+"""Condition for facts that are true at a time."""
+
+
+def read_current(tx: Transaction, user: str, size: int) -> list[Row]:
+    """Return what is true now about a user: confirmed facts first, then new ones."""
+    return tx.all(
+        f"""select {COLUMNS} from facts
+            where tenant = :tenant and user_id = :user and {TRUE_AT}
+            order by confirmed desc, learned_at desc, id desc limit :size""",
+        user=user,
+        at=tx.now,
+        earliest=EARLIEST,
+        latest=LATEST,
+        size=size,
+    )
 
 
 # -- content -----------------------------------------------------------------------------------

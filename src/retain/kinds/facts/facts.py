@@ -17,8 +17,6 @@ from retain.kinds import search_scope
 from retain.kinds.facts import entities
 from retain.kinds.facts.chain import find_fact, read_chain
 from retain.kinds.facts.changes import (
-    EARLIEST,
-    LATEST,
     NewFact,
     Step,
     delete_facts,
@@ -30,13 +28,16 @@ from retain.kinds.facts.entities import ABOUT, Entity
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     COLUMNS,
+    EARLIEST,
     FACT_INDEX,
+    LATEST,
     MAX_STATEMENT_CHARACTERS,
     MAX_SUBJECT_CHARACTERS,
     PEOPLE,
     REVIEWED_SOURCES,
     STATUSES,
     TOPICS,
+    TRUE_AT,
     Evidence,
     Fact,
     FactChange,
@@ -51,6 +52,7 @@ from retain.kinds.facts.fact import (
     lock_messages,
     optional_text,
     parse_evidence,
+    read_current,
     read_evidence,
     subject_name,
 )
@@ -66,9 +68,6 @@ _OF_AGENTS_FACT = "fact_id in (select id from facts where tenant = :tenant and a
 _OF_USERS_SESSION = (
     "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 )
-_TRUE_AT = """(status = 'active' or (status = 'replaced' and replaced_how = 'changed'))
-    and coalesce(valid_from, :earliest) <= :at and coalesce(valid_to, :latest) > :at"""
-"""Condition for facts that are true at a time."""
 _IN_REVIEW = """(status = 'pending' or (
     conflicts_with is not null and status = 'active' and confirmed = 0 and exists (
         select 1 from facts other where other.tenant = :tenant
@@ -218,7 +217,7 @@ class Facts(Kind):
         elif include_replaced and moment is None:
             which = "status <> 'pending'"
         else:
-            which = _TRUE_AT
+            which = f"{TRUE_AT}"
 
         return self._page(which, limit, after, about=about, topic=topic, at=moment, status=status)
 
@@ -439,18 +438,8 @@ class Facts(Kind):
 
     def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""
-        rows = self._read(
-            lambda tx: tx.all(
-                f"""select {COLUMNS} from facts
-                    where tenant = :tenant and user_id = :user and {_TRUE_AT}
-                    order by confirmed desc, learned_at desc, id desc limit :size""",
-                user=self._user(),
-                at=tx.now,
-                earliest=EARLIEST,
-                latest=LATEST,
-                size=MAX_PROFILE_FACTS,
-            )
-        )
+        user = self._user()
+        rows = self._read(lambda tx: read_current(tx, user, MAX_PROFILE_FACTS))
         lines: list[str] = []
         for topic in TOPICS:
             facts = [row for row in rows if column(row, "topic") == topic]
@@ -464,7 +453,12 @@ class Facts(Kind):
         hits = search_scope.search(self._services, self._owner, query, [self.name], limit=limit)
 
         def work(tx: Transaction) -> list[Fact]:
-            return [self._record(tx, hit.id) for hit in hits if find_fact(tx, hit.id)]
+            rows = [find_fact(tx, hit.id) for hit in hits]
+            return [
+                self._record(tx, column(row, "id"))
+                for row in rows
+                if row and (column(row, "valid_from") or EARLIEST) <= tx.now
+            ]
 
         return self._read(work)
 
