@@ -140,7 +140,7 @@ def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[
     ]
 
 
-def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
+def _lock_entities(tx: Transaction, keys: Sequence[Place]) -> None:
     for id in sorted({key[0] for key in keys}):
         tx.lock_rows("select 1 from graph_entities where tenant = :tenant and id = :id", id=id)
 
@@ -150,7 +150,7 @@ FINDABLE = Findable(
     ("", -1),
     lambda tx, after, size: tx.all(_MISSING_FROM_INDEX, id=after[0], seq=after[1], size=size),
     lambda tx, size: tx.all(_STRAY_IN_INDEX, size=size),
-    _hold,
+    _lock_entities,
     lambda row, _: _items(*row),
 )
 
@@ -188,19 +188,19 @@ class Graphs(Kind):
     def add(self, entities: Sequence[Entity]) -> list[Entity]:
         """Add entities and return the new entities; existing names are not changed."""
         checked = [
-            self._entity(entity, f"entities[{n}]")
-            for n, entity in enumerate(_several(entities, "entities", Entity))
+            self._checked_entity(entity, f"entities[{n}]")
+            for n, entity in enumerate(_checked_list(entities, "entities", Entity))
         ]
 
         def work(tx: Transaction) -> list[Entity]:
-            self._alone(tx)
+            self._lock_graph(tx)
             existing = {
                 entity.name
                 for entity in checked
                 if tx.one(_ENTITIES_NAMED, user=self._graph_user, name=entity.name)
             }
             new = [entity for entity in checked if entity.name not in existing]
-            last = _last(tx, "entities", user=self._graph_user)
+            last = _last_number(tx, "entities", user=self._graph_user)
             for number, entity in enumerate(new, last + 1):
                 id = ids.uuid7()
                 values = {
@@ -213,7 +213,7 @@ class Graphs(Kind):
                 self._services.index.add(
                     tx, _items(id, 0, self._graph_user, entity.name, entity.type, tx.now)
                 )
-                self._keep(tx, id, entity.name, 1, entity.observations)
+                self._store_observations(tx, id, entity.name, 1, entity.observations)
             return new
 
         return self._write("add", work)
@@ -222,16 +222,18 @@ class Graphs(Kind):
         """Add observations to existing entities, and return the new observations."""
         checked = [
             Observations(
-                self._seek(observation.name, f"observations[{n}].name"),
-                self._texts(observation.texts, f"observations[{n}].texts"),
+                self._checked_text(observation.name, f"observations[{n}].name"),
+                self._checked_observations(observation.texts, f"observations[{n}].texts"),
             )
-            for n, observation in enumerate(_several(observations, "observations", Observations))
+            for n, observation in enumerate(
+                _checked_list(observations, "observations", Observations)
+            )
         ]
 
         def work(tx: Transaction) -> list[Observations]:
-            self._alone(tx)
+            self._lock_graph(tx)
             return [
-                Observations(observation.name, self._add_to(tx, observation))
+                Observations(observation.name, self._add_observations(tx, observation))
                 for observation in checked
             ]
 
@@ -242,21 +244,21 @@ class Graphs(Kind):
         checked = [
             Relation(
                 *(
-                    self._named(getattr(relation, part), f"relations[{n}].{part}")
+                    self._checked_name(getattr(relation, part), f"relations[{n}].{part}")
                     for part in ("start", "target", "type")
                 )
             )
-            for n, relation in enumerate(_several(relations, "relations", Relation))
+            for n, relation in enumerate(_checked_list(relations, "relations", Relation))
         ]
 
         def work(tx: Transaction) -> list[Relation]:
-            self._alone(tx)
+            self._lock_graph(tx)
             new = [
                 relation
                 for relation in checked
                 if not tx.one(_RELATED, user=self._graph_user, **relation.__dict__)
             ]
-            last = _last(tx, "relations", user=self._graph_user)
+            last = _last_number(tx, "relations", user=self._graph_user)
             rows = [
                 {"id": ids.uuid7(), "user": self._graph_user, "number": n, **relation.__dict__}
                 for n, relation in enumerate(new, last + 1)
@@ -271,7 +273,7 @@ class Graphs(Kind):
 
         facts: also show the facts about the user, as observations and relations of their subjects
         """
-        return self._read(lambda tx: self._all(tx, facts=facts))
+        return self._read(lambda tx: self._whole(tx, facts=facts))
 
     def search(self, query: str, *, facts: bool = False) -> Graph:
         """Return entities whose name, type or observations contain a text, and all their relations.
@@ -280,10 +282,10 @@ class Graphs(Kind):
 
         facts: as in `read`
         """
-        needle = self._seek(query, "query").lower()
+        needle = self._checked_text(query, "query").lower()
 
         def work(tx: Transaction) -> Graph:
-            whole = self._all(tx, facts=facts)
+            whole = self._whole(tx, facts=facts)
             entities = [  # no text contains a NUL, so no match spans two texts
                 entity
                 for entity in whole.entities
@@ -298,7 +300,9 @@ class Graphs(Kind):
 
         facts: as in `read`
         """
-        wanted = dict.fromkeys(self._seek(name, "names") for name in _several(names, "names", str))
+        wanted = dict.fromkeys(
+            self._checked_text(name, "names") for name in _checked_list(names, "names", str)
+        )
 
         def work(tx: Transaction) -> Graph:
             named = sorted(
@@ -331,10 +335,10 @@ class Graphs(Kind):
 
     def remove_many(self, names: Sequence[str]) -> int:
         """Remove entities and all relations of these names; return the number of entities."""
-        wanted = [self._seek(name, "names") for name in _several(names, "names", str)]
+        wanted = [self._checked_text(name, "names") for name in _checked_list(names, "names", str)]
 
         def work(tx: Transaction) -> int:
-            self._alone(tx)
+            self._lock_graph(tx)
             entity_ids = {
                 row[0]
                 for name in wanted
@@ -353,16 +357,21 @@ class Graphs(Kind):
         """Remove observations of entities, and return their number; skip unknown observations."""
         checked = [
             (
-                self._seek(observation.name, field),
-                [self._seek(text, field) for text in _several(observation.texts, field, str)],
+                self._checked_text(observation.name, field),
+                [
+                    self._checked_text(text, field)
+                    for text in _checked_list(observation.texts, field, str)
+                ],
             )
-            for n, observation in enumerate(_several(observations, "observations", Observations))
+            for n, observation in enumerate(
+                _checked_list(observations, "observations", Observations)
+            )
             for field in [f"observations[{n}]"]
         ]
 
         def work(tx: Transaction) -> int:
-            self._alone(tx)
-            return sum(self._take_from(tx, name, texts) for name, texts in checked)
+            self._lock_graph(tx)
+            return sum(self._remove_observations(tx, name, texts) for name, texts in checked)
 
         return self._write("forget", work)
 
@@ -370,14 +379,14 @@ class Graphs(Kind):
         """Remove relations, and return their number; skip unknown relations."""
         checked = [
             {
-                part: self._seek(getattr(relation, part), f"relations[{n}].{part}")
+                part: self._checked_text(getattr(relation, part), f"relations[{n}].{part}")
                 for part in ("start", "target", "type")
             }
-            for n, relation in enumerate(_several(relations, "relations", Relation))
+            for n, relation in enumerate(_checked_list(relations, "relations", Relation))
         ]
 
         def work(tx: Transaction) -> int:
-            self._alone(tx)
+            self._lock_graph(tx)
             return sum(
                 tx.run(_DELETE_RELATION, user=self._graph_user, **relation) for relation in checked
             )
@@ -391,7 +400,7 @@ class Graphs(Kind):
             texts.setdefault(id, []).append(text)
         return texts
 
-    def _all(self, tx: Transaction, *, facts: bool) -> Graph:
+    def _whole(self, tx: Transaction, *, facts: bool) -> Graph:
         texts = self._observations_by_entity(tx)
         entities = [
             Entity(name, type, texts.get(id, []))
@@ -403,16 +412,20 @@ class Graphs(Kind):
             return graph
         return _with_facts(graph, read_current(tx, self._graph_user, MAX_FACTS))
 
-    def _add_to(self, tx: Transaction, observations: Observations) -> list[str]:
-        id = self._first(tx, observations.name)
+    def _add_observations(self, tx: Transaction, observations: Observations) -> list[str]:
+        id = self._entity_id(tx, observations.name)
         if id is None:
             raise NotFound(what="entity", id=observations.name)
         new = [text for text in observations.texts if not tx.one(_OBSERVED, id=id, text=text)]
-        self._keep(tx, id, observations.name, _last(tx, "texts", id=id) + 1, new)
+        self._store_observations(
+            tx, id, observations.name, _last_number(tx, "texts", id=id) + 1, new
+        )
         tx.send(_TOUCH_ENTITY, id=id, source=self._owner.source)
         return new
 
-    def _keep(self, tx: Transaction, id: str, name: str, first: int, texts: Sequence[str]) -> None:
+    def _store_observations(
+        self, tx: Transaction, id: str, name: str, first: int, texts: Sequence[str]
+    ) -> None:
         numbered = list(enumerate(texts, first))
         tx.many(
             _INSERT_OBSERVATION,
@@ -423,8 +436,8 @@ class Graphs(Kind):
         ]
         self._services.index.add(tx, [item for row in rows for item in row])
 
-    def _take_from(self, tx: Transaction, name: str, texts: Sequence[str]) -> int:
-        id = self._first(tx, name)
+    def _remove_observations(self, tx: Transaction, name: str, texts: Sequence[str]) -> int:
+        id = self._entity_id(tx, name)
         if id is None:
             return 0
         numbers = [row[0] for row in tx.all(_OBSERVATIONS_OF, id=id) if row[1] in texts]
@@ -434,39 +447,39 @@ class Graphs(Kind):
         tx.send(_TOUCH_ENTITY, id=id, source=self._owner.source)
         return len(numbers)
 
-    def _first(self, tx: Transaction, name: str) -> str | None:
+    def _entity_id(self, tx: Transaction, name: str) -> str | None:
         row = tx.one(_ENTITIES_NAMED, user=self._graph_user, name=name)
         return None if row is None else str(row[0])
 
-    def _alone(self, tx: Transaction) -> None:
+    def _lock_graph(self, tx: Transaction) -> None:
         tx.lock(f"graph {self._graph_user}")
 
     @property
     def _graph_user(self) -> str:
         return self._owner.user or ""
 
-    def _entity(self, entity: Entity, field: str) -> Entity:
-        texts = self._texts(entity.observations, f"{field}.observations")
+    def _checked_entity(self, entity: Entity, field: str) -> Entity:
+        texts = self._checked_observations(entity.observations, f"{field}.observations")
         return Entity(
-            self._named(entity.name, f"{field}.name"),
-            self._named(entity.type, f"{field}.type"),
+            self._checked_name(entity.name, f"{field}.name"),
+            self._checked_name(entity.type, f"{field}.type"),
             texts,
         )
 
-    def _named(self, value: str, field: str) -> str:
+    def _checked_name(self, value: str, field: str) -> str:
         """Validate a name to store; as in all names, a secret is rejected, not masked."""
         text = canonical.text(value, field, MAX_NAME_BYTES)
         return masking.guard_name(text, field, self._settings.masking)
 
-    def _texts(self, values: Sequence[str], field: str) -> list[str]:
+    def _checked_observations(self, values: Sequence[str], field: str) -> list[str]:
         max_bytes = limits.MAX_MESSAGE_BYTES
         policy = self._settings.masking
         return [
             canonical.text(value, field, max_bytes, policy)
-            for value in _several(values, field, str)
+            for value in _checked_list(values, field, str)
         ]
 
-    def _seek(self, value: str, field: str) -> str:
+    def _checked_text(self, value: str, field: str) -> str:
         return canonical.text(value, field, limits.MAX_MESSAGE_BYTES)
 
 
@@ -505,15 +518,15 @@ def _with_facts(graph: Graph, rows: Sequence[Row]) -> Graph:
 
 def is_empty(graph: Graphs) -> bool:
     """Return whether a graph has no entities, without reading all of them."""
-    return graph._read(lambda tx: _last(tx, "entities", user=graph._graph_user)) == 0
+    return graph._read(lambda tx: _last_number(tx, "entities", user=graph._graph_user)) == 0
 
 
-def _last(tx: Transaction, what: str, **values: str) -> int:
+def _last_number(tx: Transaction, what: str, **values: str) -> int:
     row = tx.one(_LAST_NUMBERS[what], **values)
     return int(row[0]) if row else 0
 
 
-def _several(values: Sequence[T], field: str, type: type[T]) -> Sequence[T]:
+def _checked_list(values: Sequence[T], field: str, type: type[T]) -> Sequence[T]:
     """Validate a list, possibly empty, of values of one type."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise Invalid(field=field, problem=f"must be a list of {type.__name__}")
