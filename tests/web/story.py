@@ -81,6 +81,7 @@ class Story:
     ref: str
     entry: str
     document: str
+    fact: str
 
     @property
     def places(self) -> dict[str, str]:
@@ -98,6 +99,9 @@ class Story:
             "notes": "/memory/notes?agent=scout",
             "notes-edit": "/memory/notes?agent=scout&view=edit",
             "notes-history": "/memory/notes?agent=scout&view=history",
+            "facts": "/memory/facts",
+            "facts-review": "/memory/facts?view=review",
+            "fact": f"/memory/facts?fact={self.fact}",
             "state": "/memory/state",
             "refs": "/memory/refs",
             "knowledge": "/memory/knowledge",
@@ -132,6 +136,7 @@ def tell(web: Web) -> Story:
         entry = _entries(memory)
         _state(scout, session)
         document = _knowledge(scout)
+        fact = _facts(memory, session)
         turn = _turn(scout, session)
         memory.database.write("default", _calls)
         _keys(memory)
@@ -139,7 +144,7 @@ def tell(web: Web) -> Story:
         settings=web.settings
     ) as memory:  # without a model, what is alike is proposed word by word
         memory.scope(tenant="default", user=USER, agent="scout").consolidations.propose(days=5)
-    return Story(session, turn, log, entry, document)
+    return Story(session, turn, log, entry, document, fact)
 
 
 def _log() -> str:
@@ -277,6 +282,24 @@ def _state(scout: Scope, session: str) -> None:
         ttl=900_000,
     )
     scout.state.set("leg", 2, area=f"session:{session}")
+
+
+def _facts(memory: Memory, session: str) -> str:
+    """Add facts about the user and others; return one that was corrected and confirmed."""
+    me = memory.scope(tenant="default", user=USER)
+    me.facts.add("The user drinks tea, no coffee.", topic="preferences", evidence=[f"{session}#1"])
+    me.facts.add("The user never departs before nine.", topic="instructions")
+    me.facts.add("Clara is allergic to nuts.", subject="Clara", topic="health")
+    lisbon = me.facts.add(
+        "Clara lives in Lisbon.", subject="Clara", topic="people", evidence=[f"{session}#1"]
+    )
+    porto = me.facts.correct(
+        lisbon.id, "Clara lives in Porto.", since=datetime.now(UTC) - timedelta(days=40)
+    )
+    tool = memory.scope(tenant="default", user=USER, agent="scout", source="tool")
+    tool.facts.add("Hotel Mar is fully booked in May.", subject="Hotel Mar", topic="plans")
+    tool.facts.add("Clara works as a baker.", subject="Clara", topic="work")
+    return porto.id
 
 
 def _knowledge(scout: Scope) -> str:

@@ -18,6 +18,8 @@ OPENERS = {
     "agent-whiteboard": ["New board", "Manage access"],
     "agent-settings": ["Remove agent"],
     "notes": ["Clear"],
+    "facts": ["Add", "Correct: "],
+    "fact": ["Forget"],
     "state": ["Add", "Edit ", "Remove "],
     "refs": ["Add"],
     "knowledge": ["Remove "],
@@ -26,7 +28,7 @@ OPENERS = {
     "audit": ["keys.create"],
 }
 """On which page which buttons open dialogs, by how their names begin."""
-NARROW = {"chat", "agent-memory", "notes", "calls"}
+NARROW = {"chat", "agent-memory", "facts", "notes", "calls"}
 """Pages of each kind of layout, which are looked at on a phone too."""
 
 
@@ -87,6 +89,7 @@ def test_failing_and_empty_pages(web: Web) -> None:
         "/why",
         "/agents",
         "/agents/scout/memory",
+        "/memory/facts",
         "/memory/notes",
         "/memory/state",
         "/memory/refs",

@@ -151,7 +151,7 @@ def test_pending_entries_are_not_counted_as_memories(web: Web, memory: Memory) -
     me(memory).entries.add("Ada lives in Ulm.", kind="core")
     me(memory, source="tool").entries.add("I am the administrator.", kind="core")
     assert me(memory).entries.counts() == {"core": 1, "journal": 0, "pending": 1}
-    page = web.open("/memory/facts?agent=scout")
+    page = web.open("/memory/entries?agent=scout")
     expect(page.get_by_role("button", name="Core 1")).to_be_visible()
 
 
@@ -159,9 +159,9 @@ def test_memory_has_everything_in_one_place_for_the_agent_in_use(web: Web, memor
     imported(memory)
     me(memory).notes.append("Bees need sun.")
     me(memory).entries.add("Her sister keeps bees.", kind="core")
-    page = web.open("/memory")
+    page = web.open("/memory/entries")
     tabs = page.get_by_role("navigation", name="Kinds of memory").get_by_role("link")
-    expect(tabs).to_have_text(["Facts", "Notes", "References", "Documents", "State"])
+    expect(tabs).to_have_text(["Facts", "Entries", "Notes", "References", "Documents", "State"])
     expect(page.get_by_label("Agent")).to_have_value("scout")
     expect(page.get_by_text("Her sister keeps bees.")).to_be_visible()
     assert web.axe() == []
@@ -207,6 +207,7 @@ def test_headings_come_in_order(web: Web, memory: Memory) -> None:
         "/why",
         "/agents",
         "/memory/facts",
+        "/memory/entries",
         "/memory/notes",
         "/search?q=bees",
         "/users",

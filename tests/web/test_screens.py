@@ -58,12 +58,14 @@ def test_screenshots_of_every_page(web: Web) -> None:
 @one_engine
 def test_screenshots_of_an_empty_database(web: Web) -> None:
     wrong = []
-    story = Story("none", "none", "none", "none", "none")
+    story = Story("none", "none", "none", "none", "none", "none")
     named = (
         "agents",
         "agent-memory",
         "agent-whiteboard",
         "notes",
+        "facts",
+        "facts-review",
         "state",
         "refs",
         "knowledge",

@@ -50,7 +50,7 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
         "yellow kayak": "/memory/notes?agent=scout",
         "of course": "/memory/state?area=user&prefix=boat",
         "two blades": re.compile(r"/memory/knowledge\?doc=.+&seq=\d+"),
-        "dreams of": re.compile(r"/memory/facts\?agent=scout&entry=.+"),
+        "dreams of": re.compile(r"/memory/entries\?agent=scout&entry=.+"),
     }
     for text, place in places.items():
         expect(hits.filter(has_text=text).get_by_role("link")).to_have_attribute("href", place)

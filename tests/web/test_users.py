@@ -114,7 +114,7 @@ def test_a_user_is_exported_and_erased_from_the_page(
     tell(memory, "bob")
     page = web.open("/users/ada")
     stored = page.get_by_role("list", name="What is stored")
-    expect(stored.get_by_role("listitem").filter(has_text="Facts")).to_contain_text("1")
+    expect(stored.get_by_role("listitem").filter(has_text="Entries")).to_contain_text("1")
     assert web.axe() == []
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()

@@ -107,10 +107,10 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
         "href", "/chat/scout/trip?at=1"
     )
 
-    changed = row(web, "Facts", "Clara likes coffee.")
+    changed = row(web, "Entries", "Clara likes coffee.")
     changed.locator("summary").click()
     expect(changed.get_by_text("Changed since then.")).to_be_visible()
-    removed = row(web, "Facts", "Memory entry").page.get_by_text("Memory entry").last
+    removed = row(web, "Entries", "Memory entry").page.get_by_text("Memory entry").last
     removed.click()
     expect(page.get_by_text("It was deleted.")).to_be_visible()
     row(web, "Instructions", "The prompt of scout").locator("summary").click()

@@ -43,6 +43,13 @@ export function Time({ at }: { at: string }) {
 
 /** A timestamp as date and time. */
 export const moment = (at: string) => dateAndTime.format(new Date(at));
+/** A timestamp as a date. Midnight in UTC stands for a whole day, which is the same day everywhere. */
+export function date(at: string): string {
+  const isWholeDay = /T00:00:00(\.0+)?(Z|\+00:00)$/.test(at);
+  return new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: isWholeDay ? "UTC" : undefined }).format(
+    new Date(at),
+  );
+}
 /** A number with thousands separators. */
 export const count = (value: number) => value.toLocaleString("en");
 

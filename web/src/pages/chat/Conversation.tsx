@@ -17,7 +17,9 @@ import { useLoad } from "../../api/load";
 import { Icon } from "../../ui/Icon";
 import { OFFSETS_BEFORE, useScrollToRow } from "../../ui/scrollToRow";
 import css from "./chat.module.css";
-import { type Call, calls, dayOf, type Result, results } from "./content";
+import { type Call, calls, dayOf, isAnswer, type Result, results } from "./content";
+import { LearnedFacts } from "./LearnedFacts";
+import { type LearnedFrom, learnedBefore, useLearned } from "./learned";
 import { Message, type Results } from "./Message";
 import type { OutgoingMessage } from "./outbox";
 import { extraRows, type Row } from "./rows";
@@ -89,6 +91,7 @@ export function Conversation({ talk, agents, at, takeBack }: Props) {
   // Stable while no message is loaded, so that messages are not rendered for each word of an answer.
   const results = useCallback<Results>((seq, call) => resultOf(talk, seq, call), [talk, talk.messages.size]);
   const explained = useExplained(talk);
+  const learned = useLearned(talk);
   const newest = talk.outbox.at(-1)?.key;
   const showEnd = useEffectEvent(toEnd);
   useEffect(() => {
@@ -117,7 +120,7 @@ export function Conversation({ talk, agents, at, takeBack }: Props) {
               style={{ transform: `translateY(${row.start}px)` }}
             >
               <div className={css.column}>
-                {shown(rowAt(row.index), talk, agents, at, takeBack, results, explained)}
+                {shown(rowAt(row.index), talk, agents, at, takeBack, results, explained, learned)}
               </div>
             </li>
           ))}
@@ -151,6 +154,7 @@ function shown(
   takeBack: (outgoing: OutgoingMessage) => void,
   results: Results,
   explained: (seq: number) => boolean,
+  learned: LearnedFrom,
 ): ReactNode {
   if (row.type === "said") return <OutgoingBubble outgoing={row.outgoing} />;
   if (row.type === "voice") return <Growing voice={row.voice} agent={agents.get(row.voice.agent)} />;
@@ -175,6 +179,7 @@ function shown(
           continued={!newDay && isContinued(talk, row.seq)}
         />
       )}
+      {isAnswer(message) && <LearnedFacts facts={learnedBefore(talk, row.seq, learned)} />}
       {summarized && <SummaryMark talk={talk} />}
     </>
   );

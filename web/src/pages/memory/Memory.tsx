@@ -1,11 +1,12 @@
-// Everything that is stored besides conversations: facts, notes, references, documents and state, each a tab.
+// Everything that is stored besides conversations: facts, entries, notes, references, documents and state, each a tab.
 import { to, useRoute } from "../../app/route";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
 import { useTitle } from "../../ui/title";
 import agents from "../agents/agents.module.css";
-import { Facts } from "./Facts";
+import { Entries } from "./Entries";
+import { Facts } from "./facts/Facts";
 import { Knowledge } from "./knowledge/Knowledge";
 import css from "./memory.module.css";
 import { Notes } from "./notes/Notes";
@@ -14,6 +15,7 @@ import { State } from "./state/State";
 
 const TABS = {
   facts: { label: "Facts", shows: Facts },
+  entries: { label: "Entries", shows: Entries },
   notes: { label: "Notes", shows: Notes },
   refs: { label: "References", shows: Refs },
   knowledge: { label: "Documents", shows: Knowledge },
@@ -27,7 +29,7 @@ export default function Memory() {
   useTitle(tab?.label ?? "Memory");
   const TabContent = tab?.shows;
   return (
-    <div className={tabName === "facts" ? `page ${css.memory} ${agents.fills}` : `page ${css.memory}`}>
+    <div className={tabName === "entries" ? `page ${css.memory} ${agents.fills}` : `page ${css.memory}`}>
       <header>
         <h1>Memory</h1>
       </header>

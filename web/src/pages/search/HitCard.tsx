@@ -1,7 +1,7 @@
 // One search hit: what it is, where it is stored, why it matched, with the query words marked.
 import { memo, useState } from "react";
 import type { Hit } from "../../api/index";
-import { entryAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
+import { entryAt, factAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
 import { leg, meaning, signed, strongest } from "../../refs/signals";
 import { Hints } from "../../ui/Hints";
 import { Link } from "../../ui/Link";
@@ -90,6 +90,8 @@ function titleOf(hit: Hit): string {
       return `${hit.author || (hit.role === "user" ? "The user" : hit.role)} said`;
     case "entries":
       return hit.role === "whiteboard" ? `${hit.author} on a whiteboard` : `${hit.author}’s ${hit.role}`;
+    case "facts":
+      return `About ${hit.title || "the user"}`;
     case "notes":
       return hit.title || `Notes of ${hit.author}`;
     default:
@@ -101,6 +103,8 @@ function placeOf(hit: Hit, sessions: SessionNames): string {
   switch (hit.kind) {
     case "messages":
       return messageAt(sessions[hit.id]?.agent ?? "assistant", hit.id, hit.seq);
+    case "facts":
+      return factAt(hit.id);
     case "entries":
       return entryAt(hit.author, hit.id);
     case "notes":

@@ -1,12 +1,13 @@
 // The search query in the address, so that Back works and a search can be shared.
 import { midnight } from "../../ui/days";
 
-export const KINDS = ["messages", "notes", "entries", "refs", "state", "knowledge"] as const;
+export const KINDS = ["messages", "facts", "notes", "entries", "refs", "state", "knowledge"] as const;
 export type Kind = (typeof KINDS)[number];
 export const TITLES: Record<Kind, string> = {
   messages: "Messages",
+  facts: "Facts",
   notes: "Notes",
-  entries: "Facts",
+  entries: "Entries",
   refs: "References",
   state: "State",
   knowledge: "Documents",

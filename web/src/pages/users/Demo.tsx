@@ -1,4 +1,4 @@
-// Demo data: a user with a few conversations, facts and notes, added and removed with one click.
+// Demo data: a user with a few conversations, entries and notes, added and removed with one click.
 import { useEffect, useState } from "react";
 import { errorMessage, get, post, put } from "../../api/client";
 import { useApp } from "../../app/context";
@@ -25,7 +25,7 @@ const CONVERSATIONS = [
     ],
   },
 ] as const;
-const FACTS = ["Clara, the user’s sister, lives in Lisbon.", "The user travels by train, never before nine."];
+const CORE_ENTRIES = ["Clara, the user’s sister, lives in Lisbon.", "The user travels by train, never before nine."];
 const NOTES =
   "## Family\n- Clara (sister) lives in Lisbon and is allergic to nuts.\n\n## Travel\n- By train, not before nine.\n";
 
@@ -36,7 +36,7 @@ async function load(): Promise<void> {
     const messages = lines.map(([role, content]) => ({ role, content }));
     await post("/api/messages/{session}/batch", { path: { session: session.id }, query, body: { messages } });
   }
-  for (const content of FACTS) await post("/api/entries", { query, body: { content, kind: "core" } });
+  for (const content of CORE_ENTRIES) await post("/api/entries", { query, body: { content, kind: "core" } });
   await put("/api/notes", { query, body: { text: NOTES } });
   await put("/api/state/{key}", { path: { key: "budget" }, query, body: { value: { tea: 40 }, area: "user" } });
 }

@@ -16,12 +16,13 @@ import { useTitle } from "../../ui/title";
 import { notify } from "../../ui/toast";
 import css from "./users.module.css";
 
-type Kind = { label: string; href: string; about: string; amount: (user: StoredUser) => number };
+type Kind = { label: string; href: string; about: string; amount?: (user: StoredUser) => number };
 const KINDS: Kind[] = [
   { label: "Conversations", href: "/chat", about: "Messages, word for word", amount: (user) => user.conversations },
+  { label: "Facts", href: "/memory/facts", about: "What is known, with its evidence" },
   {
-    label: "Facts",
-    href: "/memory/facts",
+    label: "Entries",
+    href: "/memory/entries",
     about: "Core and journal entries of the agents",
     amount: (user) => user.memories,
   },
@@ -81,7 +82,7 @@ export function User({ name }: { name: string }) {
                   <Link href={kind.href} onClick={show}>
                     {kind.label}
                   </Link>
-                  {stored.data && <b>{count(kind.amount(stored.data))}</b>}
+                  {stored.data && kind.amount && <b>{count(kind.amount(stored.data))}</b>}
                   <p className="quiet">{kind.about}</p>
                 </li>
               ))}
@@ -192,8 +193,8 @@ function Erase({ name, close, erased }: EraseProps) {
   return (
     <Dialog title={`Erase ${name}?`} close={close}>
       <p>
-        Everything that is stored about {name} will be removed: conversations, facts, notes, references, documents and
-        state. This cannot be undone. Copies in backups stay until the backups are deleted.
+        Everything that is stored about {name} will be removed: conversations, facts, entries, notes, references,
+        documents and state. This cannot be undone. Copies in backups stay until the backups are deleted.
       </p>
       <form
         onSubmit={(event) => {

@@ -69,7 +69,7 @@ function NoUsers({ search }: { search: string }) {
   );
 }
 
-const COLUMNS = ["Conversations", "Facts", "Notes", "References", "Documents", "State"];
+const COLUMNS = ["Conversations", "Entries", "Notes", "References", "Documents", "State"];
 
 function Table({ users }: { users: StoredUser[] }) {
   const { user, choose } = useApp();

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { useLoad } from "../../api/load";
 import { useApp } from "../../app/context";
-import { agentAt, entryAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
+import { agentAt, entryAt, factAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
 import { RefChip, RefText } from "../../refs/RefText";
 import { leg, meaning, signed } from "../../refs/signals";
 import { Hints } from "../../ui/Hints";
@@ -124,6 +124,8 @@ function placeOf(source: Source, scope: PromptScope): string | null {
       return messageAt(scope.agent, scope.session, source.first);
     case "entry":
       return entryAt(scope.agent, source.id);
+    case "fact":
+      return factAt(source.id);
     case "state":
       return stateAt(areaOf(source.owner, scope.session), source.key);
     case "notes":

@@ -1,7 +1,7 @@
 // The current text of an item in a stored report; reports hold no text. Changed items are marked as changed, and removed
 // items have no text.
 import { get, Problem } from "../../api/client";
-import type { Message, Report } from "../../api/index";
+import type { Fact, Message, Report } from "../../api/index";
 import { conversationName } from "../../app/conversation";
 import { areaOf, type Source, sourceOf } from "./source";
 
@@ -32,6 +32,12 @@ export function isLater(at: string, than: string): boolean {
   return apart > 0 || (apart === 0 && at.replace("Z", "") > than.replace("Z", ""));
 }
 
+const CHANGED: Partial<Record<Fact["status"], string>> = {
+  replaced: "A newer fact has replaced it.",
+  retracted: "Retracted.",
+  pending: "Waits for review.",
+};
+
 async function fetchText(source: Source, scope: PromptScope, signal: AbortSignal): Promise<SourceText | null> {
   const query = { user: scope.user, agent: scope.agent };
   const since = (at: string) => (isLater(at, scope.at) ? "Changed since then." : undefined);
@@ -44,6 +50,10 @@ async function fetchText(source: Source, scope: PromptScope, signal: AbortSignal
     case "entry": {
       const entry = await get("/api/entries/{id}", { path: { id: source.id }, query, signal });
       return { text: entry.content, changed: since(entry.updated_at) ?? (entry.expired ? "Expired." : undefined) };
+    }
+    case "fact": {
+      const fact = await get("/api/facts/{id}", { path: { id: source.id }, query: { user: scope.user }, signal });
+      return { text: fact.statement, changed: CHANGED[fact.status] };
     }
     case "ref": {
       const ref = await get("/api/refs/{key}/info", { path: { key: source.key }, query: { user: scope.user }, signal });

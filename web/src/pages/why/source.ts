@@ -4,6 +4,7 @@ export type Source =
   | { kind: "message"; session: string | null; seq: number }
   | { kind: "messages"; first: number; last: number }
   | { kind: "entry"; id: string }
+  | { kind: "fact"; id: string }
   | { kind: "ref"; key: string }
   | { kind: "state"; owner: string; key: string }
   | { kind: "notes"; version: number; part: number }
@@ -25,6 +26,7 @@ export function sourceOf(text: string): Source {
     return { kind: "passage", document: front, seq: Number(back) };
   }
   if (kind === "entries" && id) return { kind: "entry", id };
+  if (kind === "facts" && id) return { kind: "fact", id };
   if (kind === "refs" && id) return { kind: "ref", key: id };
   if (kind === "agents" && id) return { kind: "agent", name: id };
   if (kind === "summaries" && /^\d+$/.test(id)) return { kind: "summary", number: Number(id) };
@@ -57,6 +59,8 @@ export function called(source: Source, titles: Record<string, string> = {}): str
       return source.first === source.last ? `Message ${source.first}` : `Messages ${source.first} to ${source.last}`;
     case "entry":
       return "Memory entry";
+    case "fact":
+      return "Fact";
     case "ref":
       return source.key;
     case "state":

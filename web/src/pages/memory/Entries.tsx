@@ -1,10 +1,10 @@
-// The facts that an agent remembers about the user: its core memories and its journal.
+// The entries of an agent about the user: its core memories and its journal.
 import { useApp } from "../../app/context";
 import { Failure, Loading } from "../../ui/states";
-import { Entries } from "../agents/Entries";
+import { Entries as AgentEntries } from "../agents/Entries";
 import { AgentPicker, useAgent } from "./AgentPicker";
 
-export function Facts() {
+export function Entries() {
   const { user } = useApp();
   const { agent, names, choose, error, retry } = useAgent();
   if (!agent) return error ? <Failure error={error} retry={retry} /> : <Loading />;
@@ -13,7 +13,7 @@ export function Facts() {
       <div className="toolbar">
         <AgentPicker agent={agent} names={names} choose={choose} />
       </div>
-      <Entries key={`${user}\n${agent}`} agent={agent} />
+      <AgentEntries key={`${user}\n${agent}`} agent={agent} />
     </>
   );
 }

@@ -1,0 +1,305 @@
+"""Facts in the web app: what is known, where it was said, corrections, review and undo."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from retain import Fact, Memory
+from retain.base.errors import NotFound
+from retain.kinds.facts.changes import NewFact, Step
+from retain.memory import Scope
+from retain.testing import EchoModel
+from tests.conftest import one_engine
+from tests.web.browsing import Web, delay_requests
+
+FACTS = "/memory/facts"
+
+
+def me(memory: Memory, source: str = "user") -> Scope:
+    """The scope of the user whose facts the tests show."""
+    return memory.scope(tenant="default", user="default", agent="scout", source=source)  # type: ignore[arg-type]
+
+
+def add_clara(memory: Memory) -> Fact:
+    """Add a fact that a message says, and one about the user."""
+    scout = me(memory)
+    scout.sessions.add("trip", label="A trip")
+    scout.messages.append("trip", "user", "My sister Clara lives in Lisbon.")
+    scout.messages.append("trip", "assistant", "Noted.")
+    scout.facts.add("The user drinks tea.", topic="preferences")
+    return scout.facts.add(
+        "Clara lives in Lisbon.", subject="Clara", topic="people", evidence=["trip#1"]
+    )
+
+
+def row(page: Page, statement: str) -> Locator:
+    """The row of a fact."""
+    return page.get_by_role("article", name=statement, exact=True)
+
+
+def details(page: Page, statement: str) -> Locator:
+    """Open the evidence and history of a fact and return its row."""
+    page.get_by_role("button", name=f"History: {statement}").click()
+    return row(page, statement)
+
+
+@one_engine
+@pytest.mark.smoke
+def test_facts_are_shown_by_subject_with_their_evidence(web: Web, memory: Memory) -> None:
+    add_clara(memory)
+    page = web.open("/memory")
+    about_user = page.get_by_role("region", name="default")
+    expect(about_user.get_by_role("article")).to_have_count(1)
+    clara = page.get_by_role("region", name="Clara")
+    expect(clara.get_by_role("article")).to_contain_text("People")
+    opened = details(page, "Clara lives in Lisbon.")
+    expect(opened).to_contain_text("My sister Clara lives in Lisbon.")
+    expect(opened.get_by_role("list", name="History")).to_contain_text("Added")
+    assert web.axe() == []
+    clara.get_by_role("link", name="Message 1").click()
+    expect(page).to_have_url(re.compile(r"/chat/scout/trip\?at=1$"))
+    expect(page.get_by_text("My sister Clara lives in Lisbon.")).to_be_visible()
+
+
+@one_engine
+@pytest.mark.smoke
+def test_a_fact_is_corrected_and_the_correction_undone(web: Web, memory: Memory) -> None:
+    lisbon = add_clara(memory)
+    page = web.open(FACTS)
+    page.get_by_role("button", name="Correct: Clara lives in Lisbon.").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+    dialog.get_by_label("Fact", exact=True).fill("Clara lives in Porto.")
+    dialog.get_by_label("Changed on").fill("2026-05-01")
+    dialog.get_by_role("button", name="Save").click()
+    newer = row(page, "Clara lives in Porto.")
+    expect(newer).to_contain_text("since 1 May 2026")
+    expect(newer).to_contain_text("confirmed")
+    expect(row(page, "Clara lives in Lisbon.")).to_have_count(0)
+    assert me(memory).facts.get(lisbon.id).status == "replaced"
+    history = details(page, "Clara lives in Porto.").get_by_role("list", name="History")
+    expect(history.get_by_role("listitem").first).to_contain_text("Changed")
+    expect(history.locator("del")).to_have_text("Clara lives in Lisbon.")
+    page.get_by_role("button", name="Undo the last change").click()
+    expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
+    expect(row(page, "Clara lives in Porto.")).to_have_count(0)
+    assert me(memory).facts.get(lisbon.id).status == "active"
+
+
+@one_engine
+@pytest.mark.smoke
+def test_a_pending_fact_is_confirmed_from_the_queue(web: Web, memory: Memory) -> None:
+    scope = me(memory, "tool")
+    scope.facts.add("The user lives in Ulm.")
+    scope.facts.add("The user is the administrator.")
+    page = web.open(FACTS)
+    expect(page.get_by_role("heading", name="No facts yet")).to_be_visible()
+    page.get_by_role("button", name="Review (2)").click()
+    queue = page.get_by_role("list", name="Facts that wait for review")
+    expect(queue.get_by_role("article")).to_have_count(2)
+    assert web.axe() == []
+    row(page, "The user lives in Ulm.").get_by_role("button", name="Confirm").click()
+    expect(queue.get_by_role("article")).to_have_count(1)
+    row(page, "The user is the administrator.").get_by_role("button", name="Retract").click()
+    expect(page.get_by_role("heading", name="Nothing to review")).to_be_visible()
+    page.get_by_role("button", name="Facts", exact=True).click()
+    expect(row(page, "The user lives in Ulm.")).to_contain_text("confirmed")
+    assert [fact.statement for fact in me(memory).facts.list()] == ["The user lives in Ulm."]
+
+
+@one_engine
+@pytest.mark.parametrize(
+    ("button", "rest"),
+    [("Both are true", 2), ("Keep only the old one", 1), ("Keep only the new one", 1)],
+)
+def test_a_person_decides_about_an_unclear_pair(
+    web: Web, memory: Memory, button: str, rest: int
+) -> None:
+    facts = me(memory, "agent").facts
+    old = facts.add("Clara plays the cello.", subject="Clara")
+    new = NewFact("Clara", "Clara plays the piano.")
+    index = facts._services.index
+    memory.database.write(
+        "default",
+        lambda tx: Step(tx, index, "learning", "default").add(new, conflicts_with=old.id),
+    )
+    page = web.open(f"{FACTS}?view=review")
+    pair = page.get_by_role("article", name="Unclear: Clara plays the piano.")
+    expect(pair).to_contain_text("Clara plays the cello.")
+    assert web.axe() == []
+    web.screens("facts-unclear")
+    pair.get_by_role("button", name=button).click()
+    expect(page.get_by_role("heading", name="Nothing to review")).to_be_visible()
+    page.get_by_role("button", name="Facts", exact=True).click()
+    expect(page.get_by_role("article")).to_have_count(rest)
+
+
+@one_engine
+def test_names_are_merged_and_separated(web: Web, memory: Memory) -> None:
+    facts = me(memory).facts
+    facts.add("Clara lives in Lisbon.", subject="Clara")
+    facts.add("Klara plays the cello.", subject="Klara")
+    facts.merge("Clara", "Klara")
+    page = web.open(FACTS)
+    clara = page.get_by_role("region", name="Clara")
+    expect(clara.get_by_role("article")).to_have_count(2)
+    clara.get_by_role("button", name="Klara is not Clara").click()
+    expect(page.get_by_role("region", name="Klara").get_by_role("article")).to_have_count(1)
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(clara.get_by_role("article")).to_have_count(2)
+    assert [entity.aliases for entity in facts.entities()] == [["Klara"]]
+
+
+@one_engine
+def test_the_queue_is_worked_through_with_the_keyboard(web: Web, memory: Memory) -> None:
+    scope = me(memory, "tool")
+    for name in ("Ulm", "Bonn", "Kiel"):
+        scope.facts.add(f"The user lives in {name}.")
+    page = web.open(f"{FACTS}?view=review")
+    row(page, "The user lives in Kiel.").focus()
+    page.keyboard.press("j")
+    expect(row(page, "The user lives in Bonn.")).to_be_focused()
+    page.keyboard.press("r")
+    expect(row(page, "The user lives in Ulm.")).to_be_focused()
+    page.keyboard.press("k")
+    expect(row(page, "The user lives in Kiel.")).to_be_focused()
+    page.keyboard.press("a")
+    expect(row(page, "The user lives in Kiel.")).to_have_count(0)
+    assert [fact.statement for fact in me(memory).facts.list()] == ["The user lives in Kiel."]
+
+
+@one_engine
+@pytest.mark.smoke
+def test_a_retracted_fact_is_restored_and_a_fact_is_forgotten(web: Web, memory: Memory) -> None:
+    lisbon = add_clara(memory)
+    page = web.open(FACTS)
+    page.get_by_role("button", name="Retract: The user drinks tea.").click()
+    expect(row(page, "The user drinks tea.")).to_have_count(0)
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(row(page, "The user drinks tea.")).to_be_visible()
+    opened = details(page, "Clara lives in Lisbon.")
+    opened.get_by_role("button", name="Forget…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("deleted permanently")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(opened).to_be_visible()
+    opened.get_by_role("button", name="Forget…").click()
+    dialog.get_by_role("button", name="Forget").click()
+    expect(row(page, "Clara lives in Lisbon.")).to_have_count(0)
+    with pytest.raises(NotFound):
+        me(memory).facts.get(lisbon.id)
+
+
+@one_engine
+def test_a_fact_is_added_and_found(web: Web, memory: Memory) -> None:
+    page = web.open(FACTS)
+    page.get_by_role("button", name="Add").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Fact", exact=True).fill("Ben plays chess.")
+    dialog.get_by_label("About").fill("Ben")
+    dialog.get_by_label("Topic").select_option("Preferences")
+    dialog.get_by_label("True since").fill("2026-01-01")
+    dialog.get_by_label("Until").fill("2025-01-01")
+    expect(dialog.get_by_role("alert")).to_contain_text("later than the first date")
+    dialog.get_by_label("Until").fill("")
+    dialog.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("region", name="Ben").get_by_role("article")).to_have_count(1)
+    me(memory).facts.add("The user drinks tea.")
+    page.get_by_label("Search facts").fill("chess")
+    expect(page).to_have_url(re.compile(r"q=chess"))
+    expect(page.get_by_role("article")).to_have_count(1)
+    page.get_by_label("Topic").select_option("Home")
+    expect(page.get_by_role("heading", name="No fact matches")).to_be_visible()
+    page.get_by_role("button", name="Show all facts").click()
+    expect(page.get_by_role("article")).to_have_count(2)
+    page.get_by_label("About").select_option("Ben")
+    expect(page.get_by_role("article")).to_have_count(1)
+
+
+@one_engine
+def test_what_was_true_on_a_day(web: Web, memory: Memory) -> None:
+    lisbon = add_clara(memory)
+    me(memory).facts.correct(
+        lisbon.id, "Clara lives in Porto.", since=datetime(2026, 5, 1, tzinfo=UTC)
+    )
+    page = web.open(FACTS)
+    expect(row(page, "Clara lives in Porto.")).to_be_visible()
+    page.get_by_label("As of").fill("2026-04-20")
+    expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
+    expect(row(page, "Clara lives in Porto.")).to_have_count(0)
+    page.get_by_role("button", name="Clear").click()
+    expect(row(page, "Clara lives in Porto.")).to_be_visible()
+    page.get_by_label("Also past facts").check()
+    expect(row(page, "Clara lives in Lisbon.")).to_contain_text("replaced")
+    expect(page.get_by_role("button", name="Correct: Clara lives in Lisbon.")).to_have_count(0)
+
+
+@one_engine
+def test_older_facts_are_loaded_on_demand(web: Web, memory: Memory) -> None:
+    for number in range(120):
+        me(memory).facts.add(f"The user has the number {number}.")
+    page = web.open(FACTS)
+    expect(page.get_by_role("article")).to_have_count(100)
+    page.get_by_role("button", name="Show older facts").click()
+    expect(page.get_by_role("article")).to_have_count(120)
+    expect(page.get_by_role("button", name="Show older facts")).to_have_count(0)
+
+
+@one_engine
+def test_a_forgotten_linked_fact_and_a_failing_server_are_reported(
+    web: Web, memory: Memory
+) -> None:
+    web.expects("404", "500")
+    fact = add_clara(memory)
+    page = web.open(f"{FACTS}?fact={fact.id}")
+    expect(page.get_by_role("region", name="Linked fact")).to_contain_text("Where it was said")
+    me(memory).facts.forget(fact.id)
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("was forgotten")
+    failure = {"status": 500, "json": {"detail": "Out of order."}}
+    page.route("**/api/facts?*", lambda route: route.fulfill(**failure))  # type: ignore[arg-type]
+    web.open(FACTS)
+    expect(page.get_by_role("alert").first).to_contain_text("Out of order.")
+    page.unroute("**/api/facts?*")
+    page.get_by_role("button", name="Try again").first.click()
+    expect(row(page, "The user drinks tea.")).to_be_visible()
+
+
+@one_engine
+def test_a_key_that_reads_sees_no_actions(web: Web, memory: Memory) -> None:
+    add_clara(memory)
+    key = web.key(["read"])
+    page = web.device(signed_in=False)
+    page.context.add_cookies([web.cookie(key)])
+    web.open(FACTS, page)
+    expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
+    expect(page.get_by_role("button", name="Correct: ")).to_have_count(0)
+    opened = details(page, "Clara lives in Lisbon.")
+    expect(opened.get_by_role("list", name="History")).to_be_visible()
+    expect(opened.get_by_role("button", name="Forget…")).to_have_count(0)
+
+
+@one_engine
+@pytest.mark.smoke
+def test_chat_says_what_was_learned_and_undoes_it(web: Web, memory: Memory) -> None:
+    web.model = EchoModel(lambda prompt: "Good to know.")
+    page = web.open("/chat/assistant")
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    with delay_requests(page, "**/api/facts?*"):  # those after the answer
+        page.get_by_label("Message", exact=True).fill("Clara moved to Lisbon.")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_role("link", name="Why")).to_be_visible()
+        chat = memory.scope(tenant="default", user="default", agent="assistant")
+        session = chat.sessions.active().id
+        statement = "Clara lives in Lisbon."
+        fact = me(memory).facts.add(statement, subject="Clara", evidence=[f"{session}#1"])
+    learned = page.get_by_role("list", name="Learned from this message")
+    expect(learned).to_contain_text(f"Learned: {statement}")
+    assert web.axe() == []
+    learned.get_by_role("button", name=f"Undo: {statement}").click()
+    expect(page.get_by_text(f"Undone: {statement}")).to_be_visible()
+    assert me(memory).facts.get(fact.id).status == "retracted"

@@ -1,0 +1,89 @@
+// The names of a person or thing: names that mean the same, and proposals to merge two of them.
+import { useState } from "react";
+import { errorMessage, post } from "../../../api/client";
+import type { Entity } from "../../../api/index";
+import { useApp } from "../../../app/context";
+import { notify } from "../../../ui/toast";
+import css from "./facts.module.css";
+
+type Changed = (entities: Entity[]) => void;
+type Verb = "merge" | "separate";
+const OPPOSITE = { merge: "separate", separate: "merge" } as const;
+
+/** Merge or separate two names; a notification offers to undo it. */
+function useNames(changed: Changed) {
+  const { user } = useApp();
+  const [busy, setBusy] = useState(false);
+  const send = async (verb: Verb, name: string, other: string) => {
+    const options = { query: { user }, body: { name, other } };
+    const { data } = await (verb === "merge"
+      ? post("/api/facts/merge", options)
+      : post("/api/facts/separate", options));
+    changed(data);
+  };
+  const decide = async (verb: Verb, name: string, other: string) => {
+    setBusy(true);
+    try {
+      await send(verb, name, other);
+      const undo = () => send(OPPOSITE[verb], name, other).catch((error) => notify(errorMessage(error)));
+      notify(`${name} and ${other} are ${verb === "merge" ? "the same" : "different"} now.`, undo);
+    } catch (error) {
+      notify(errorMessage(error));
+    }
+    setBusy(false);
+  };
+  return { busy, decide };
+}
+
+/** The other names of a person or thing. */
+export function Aliases({ name, aliases, changed }: { name: string; aliases: readonly string[]; changed: Changed }) {
+  const { may } = useApp();
+  const { busy, decide } = useNames(changed);
+  return aliases.map((alias) => (
+    <span key={alias} className="quiet">
+      also “{alias}”{" "}
+      {may("write") && (
+        <button
+          type="button"
+          className="link"
+          aria-label={`${alias} is not ${name}`}
+          disabled={busy}
+          onClick={() => decide("separate", name, alias)}
+        >
+          Separate
+        </button>
+      )}
+    </span>
+  ));
+}
+
+/** Pairs of names that may mean the same, to merge or to keep apart. */
+export function NameProposals({ entities, changed }: { entities: readonly Entity[]; changed: Changed }) {
+  const { may } = useApp();
+  const { busy, decide } = useNames(changed);
+  const pairs = entities.flatMap(({ name, proposed }) => proposed.map((other) => [name, other] as const));
+  if (!pairs.length) return null;
+  return (
+    <ul className={css.queue} aria-label="Names that may mean the same">
+      {pairs.map(([name, other]) => (
+        <li key={`${name} ${other}`}>
+          <article className={`card ${css.question}`} aria-label={`${name} and ${other}`}>
+            <p>
+              Are <b>{name}</b> and <b>{other}</b> the same?
+            </p>
+            {may("write") && (
+              <footer className="actions">
+                <button type="button" disabled={busy} onClick={() => decide("separate", name, other)}>
+                  Different
+                </button>
+                <button type="button" className="primary" disabled={busy} onClick={() => decide("merge", name, other)}>
+                  The same
+                </button>
+              </footer>
+            )}
+          </article>
+        </li>
+      ))}
+    </ul>
+  );
+}
