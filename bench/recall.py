@@ -3,6 +3,7 @@
     python bench/recall.py FILE --profile default --run OUT.jsonl   # write the hits, for score.py
     python bench/recall.py --all FOLDER       # run and score every profile on every file
     python -m bench.recall --agree FOLDER     # compare the top ten of SQLite and PostgreSQL
+    python bench/recall.py LOCOMO --profile default --facts --run OUT.jsonl   # with LoCoMo's observations as facts
 
 A file has one of three formats: LoCoMo, LongMemEval's pool of sessions, or BEAM. All of them use the
 same settings, and only `search` sees the questions.
@@ -24,7 +25,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from retain import Memory, NewMessage
+from retain import Memory, NewMessage, Scope
 from retain.base.settings import Settings
 
 PROFILES = {
@@ -57,12 +58,22 @@ class GoldQuestion:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """A sentence of the file about a person, and the units that say so: a stand-in for a fact."""
+
+    subject: str
+    statement: str
+    units: Sequence[str | int]
+
+
+@dataclass(frozen=True)
 class Conversation:
     """The sessions of one user, and the questions about them."""
 
     user: str
     sessions: dict[str, list[Turn]] = field(default_factory=dict)
     questions: list[GoldQuestion] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
 
 
 def read(path: Path) -> list[Conversation]:
@@ -86,6 +97,9 @@ def _read_locomo(data: dict[str, Any]) -> Conversation:
         conversation.sessions.setdefault(f"{conversation.user}/{turn['session']}", []).append(
             Turn(turn["id"], message)
         )
+    for _, subject, statement, evidence in data["observations"]:
+        units = re.findall(r"D\d+:\d+", str(evidence))
+        conversation.observations.append(Observation(subject, statement, units))
     for question in data["questions"]:
         conversation.questions.append(
             GoldQuestion(
@@ -169,19 +183,30 @@ class Filled:
     conversations: Sequence[Conversation]
     units: dict[tuple[str, int], str | int]
 
-    def answers(self) -> Iterator[tuple[GoldQuestion, list[str | int]]]:
-        """Search for every question, and yield it with the units of its hits, best first."""
+    def answers(
+        self, kinds: Sequence[str] = ("messages",)
+    ) -> Iterator[tuple[GoldQuestion, list[str | int]]]:
+        """Search for every question, and yield it with the units of its hits, best first.
+
+        A fact takes a place in the list, but is no evidence.
+        """
         for conversation in self.conversations:
             me = self.memory.scope(user=conversation.user)
             for question in conversation.questions:
                 hits = me.search(
-                    question.text, kinds=["messages"], at=question.at, limit=UNITS_PER_QUESTION
+                    question.text, kinds=kinds, at=question.at, limit=UNITS_PER_QUESTION
                 )
-                yield question, [self.units[hit.id, hit.seq] for hit in hits]
+                yield (
+                    question,
+                    [self.units.get((hit.id, hit.seq), f"fact {hit.id}") for hit in hits],
+                )
 
 
-def fill(memory: Memory, conversations: Sequence[Conversation]) -> Filled:
-    """Load conversations session by session, then run the background jobs."""
+def fill(memory: Memory, conversations: Sequence[Conversation], *, facts: bool = False) -> Filled:
+    """Load conversations session by session, then run the background jobs.
+
+    facts: also add the observations of the conversations as facts
+    """
     units: dict[tuple[str, int], str | int] = {}
     for conversation in conversations:
         me = memory.scope(user=conversation.user, agent="assistant")
@@ -193,13 +218,40 @@ def fill(memory: Memory, conversations: Sequence[Conversation]) -> Filled:
                 units |= {
                     (id, message.seq): turn.unit for message, turn in zip(stored, part, strict=True)
                 }
+        if facts:
+            _add_facts(me, conversation, units)
     memory.run_jobs()
     return Filled(memory, conversations, units)
 
 
-def run(file: Path, profile: str, out: Path, database: str = "") -> None:
-    """Run a profile on a file, from an empty database to the list of hits."""
+def _add_facts(
+    me: Scope, conversation: Conversation, units: dict[tuple[str, int], str | int]
+) -> None:
+    """Add the observations of a conversation as facts with their evidence."""
+    messages = {
+        unit: f"{session}#{seq}"
+        for (session, seq), unit in units.items()
+        if session in conversation.sessions
+    }
+    for observation in conversation.observations:
+        me.facts.add(
+            observation.statement,
+            subject=observation.subject,
+            evidence=[messages[unit] for unit in observation.units if unit in messages],
+        )
+
+
+def run(
+    file: Path, profile: str, out: Path, database: str = "", *, facts: bool = False, first: int = 0
+) -> None:
+    """Run a profile on a file, from an empty database to the list of hits.
+
+    facts: add observations as facts, and search both
+    first: only this many conversations
+    """
     conversations = read(file)
+    if first:
+        conversations = conversations[:first]
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             database=database or f"sqlite:///{folder}/recall.db",
@@ -207,10 +259,11 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
         )
         with Memory.open(settings=settings) as memory:
             started = time.perf_counter()
-            filled = fill(memory, conversations)
+            filled = fill(memory, conversations, facts=facts)
+            kinds = ["messages", "facts"] if facts else ["messages"]
             loaded_at = time.perf_counter()
             with out.open("w", encoding="utf-8") as lines:
-                for question, result in filled.answers():
+                for question, result in filled.answers(kinds):
                     lines.write(json.dumps({"id": question.id, "ranked": result}) + "\n")
             question_count = sum(len(conversation.questions) for conversation in conversations)
             each = (time.perf_counter() - loaded_at) / max(question_count, 1) * 1000
@@ -286,6 +339,12 @@ def main() -> int:
         help="compare the top ten of SQLite and PostgreSQL",
     )
     parser.add_argument(
+        "--facts", action="store_true", help="add LoCoMo's observations as facts, and search both"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="N", help="only the first N conversations of FILE"
+    )
+    parser.add_argument(
         "--database", default="", help="an empty database; default: a new SQLite file"
     )
     options = parser.parse_args()
@@ -294,7 +353,14 @@ def main() -> int:
     elif options.agree:
         agree(options.agree, (options.profile or ["default"])[0])
     elif options.file and options.run:
-        run(options.file, (options.profile or ["default"])[0], options.run, options.database)
+        run(
+            options.file,
+            (options.profile or ["default"])[0],
+            options.run,
+            options.database,
+            facts=options.facts,
+            first=options.first,
+        )
     else:
         parser.error("pass FILE and --run OUT.jsonl, or --all FOLDER, or --agree FOLDER")
     return 0

@@ -26,6 +26,7 @@ LAYERS = (
     Layer("private", 0.10, 2),
     Layer("notes", 0.10, 2),
     Layer("summary", 0.15, 2),
+    Layer("facts", 0.05, 2),
     Layer("references", 0.05, 1),
     Layer("window", 0.30, 8),
     Layer("state", 0.0, 1),

@@ -1,8 +1,8 @@
 """Write one context: give each layer its share of the budget, and report the pieces of each layer.
 
 The parts that change least come first, so that a provider's prompt cache can serve the start: the
-system prompt with the agent's own memory and notes, the summary, the references that no visible
-message mentions, the recent messages. Text that changes each time comes last: state, whiteboard,
+system prompt with the agent's own memory and notes, the summary, the facts, the references that no
+visible message mentions, the recent messages. Text that changes each time comes last: state, whiteboard,
 recalled memories, the new message.
 """
 
@@ -33,9 +33,9 @@ REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 GROUP_SENTENCE = "You are participating in a group conversation."
 SECTION_FRAME_TOKENS = 24  # an estimate for the heading or the fence of a section
 LAYER_NAMES = [layer.name for layer in LAYERS]
-SECTION_LAYERS = ("private", "notes", "summary", "state", "whiteboard")
+SECTION_LAYERS = ("private", "notes", "summary", "facts", "state", "whiteboard")
 VOLATILE_LAYERS = ("state", "whiteboard", "recall")
-DROP_ORDER = ("whiteboard", "state", "fragment", "notes", "private", "summary")
+DROP_ORDER = ("whiteboard", "state", "facts", "fragment", "notes", "private", "summary")
 """The layers to drop, one by one, if the budget is too small even for the chosen pieces."""
 
 
@@ -151,6 +151,8 @@ class PromptWriter:
                 text += section.cut_notice
         self.written[name] = text
         self._show(name, pieces)
+        if section.unread is not None:
+            self._count_left_out(name, section.unread)
 
     def _show(self, name: str, pieces: Sequence[Piece]) -> None:
         items = [Item(name, piece.source, piece.tokens, piece.reason) for piece in pieces]
@@ -163,6 +165,13 @@ class PromptWriter:
         reason = reason or f"no room in the share of {name}"
         items = [Item(name, piece.source, piece.tokens, reason) for piece in pieces]
         self.left_out.setdefault(name, []).extend(items)
+
+    def _count_left_out(self, name: str, unread: int) -> None:
+        """Report how many records of a layer are left out."""
+        items = self.left_out.setdefault(name, [])
+        count = len(items) + unread
+        if count:
+            items.append(Item(name, f"{name}, {count} in all", 0, "left out of the prompt"))
 
     def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
         """Return the most valuable pieces that fit, in their original order."""
@@ -288,6 +297,8 @@ class PromptWriter:
         messages = [PromptMessage("system", self._system_text())]
         if summary := self.written.get("summary"):
             messages.append(PromptMessage("system", render.fence(summary)))
+        if facts := self.written.get("facts"):
+            messages.append(PromptMessage("user", render.fence(facts)))
         if references := self.written.get("references"):
             messages.append(PromptMessage("user", references))
         window_messages = [line.message for line in recent]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from retain.base import tokens
@@ -74,6 +74,9 @@ class Recalled:
     hits: Sequence[Hit]
     query: Query
     labels: Mapping[str, str]  # session id → label, for the sessions of the hits
+    facts: Sequence[Hit] = ()
+    evidence: Mapping[str, Collection[tuple[str, int]]] = field(default_factory=dict)
+    """The messages that facts rest on, by the fact's id: session and number."""
 
 
 def reserve(budget: int) -> int:
@@ -140,13 +143,14 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
 
     If most of the hits are documents, search again in personal memories only.
     """
-    hits = search_scope.finish_search(tx, services, owner, query, CANDIDATES)
+    ranked = search_scope.finish_search(tx, services, owner, query, CANDIDATES)
+    hits = ranked.hits
     documents = [hit for hit in hits if KIND_OF[hit.kind].is_document]
     if documents and len(hits) - len(documents) < MAX_RECALLED:
         personal = replace(query.filter, kinds=PERSONAL_KINDS)
         again = search_scope.narrow_search(tx, services, query, personal, ROWS_PER_LEG)
         memories = search_scope.finish_search(tx, services, owner, again, CANDIDATES)
-        relevant = [*_relevant(documents, query), *_relevant(memories, again)]
+        relevant = [*_relevant(documents, query), *_relevant(memories.hits, again)]
         hits = sorted(relevant, key=lambda hit: -hit.score)
     else:
         hits = _relevant(hits, query)
@@ -157,7 +161,12 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
             "select label from sessions where tenant = :tenant and id = :session", session=session
         )
         labels[session] = str(row[0]) if row else ""
-    return Recalled(hits, query, labels)
+    facts = _relevant(ranked.facts, query)
+    evidence: dict[str, Collection[tuple[str, int]]] = {}
+    for kind in {hit.kind for hit in facts}:
+        ids = [hit.id for hit in facts if hit.kind == kind]
+        evidence.update(KIND_OF[kind].messages_of(tx, ids))
+    return Recalled(hits, query, labels, facts, evidence)
 
 
 def section(
@@ -175,7 +184,9 @@ def section(
         layer = KIND_OF[hit.kind].whole_in_layer
         return layer is None or (layer in cut_texts and hit.text not in cut_texts[layer])
 
-    best = _alternate([hit for hit in recalled.hits if is_new(hit)])
+    hits = _alternate([hit for hit in recalled.hits if is_new(hit)])
+    facts = [fact for fact in recalled.facts if is_new(fact)]
+    best = _with_facts(hits, facts, recalled.evidence)
     scope = RecallScope(ask.session, recalled.query.filter.user, recalled.labels)
     pieces = [
         _piece(hit, scope, recalled.query.matches.words)._replace(worth=1 / (1 + rank))
@@ -197,7 +208,26 @@ def _alternate(hits: Sequence[Hit]) -> list[Hit]:
     alternating: list[Hit] = []
     for pair in zip_longest(*groups.values()):  # the group of the best hit comes first
         alternating += [hit for hit in pair if hit is not None]
-    return alternating[:MAX_RECALLED]
+    return alternating
+
+
+def _with_facts(
+    hits: Sequence[Hit], facts: Sequence[Hit], evidence: Mapping[str, Collection[tuple[str, int]]]
+) -> list[Hit]:
+    """Return the hits to recall, best first; facts take the last places.
+
+    A fact comes after a message that it rests on, if that is one of the hits.
+    """
+    places = MAX_RECALLED - len(facts)
+    best = list(hits[:places])
+    for fact in facts:
+        messages = [
+            hit for hit in hits if hit.kind == "messages" and (hit.id, hit.seq) in evidence[fact.id]
+        ]
+        if messages and not any(message in best for message in messages):
+            best.append(messages[0])
+        best.append(fact)
+    return best[:MAX_RECALLED]
 
 
 def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
@@ -245,7 +275,8 @@ def _min_cosine(hits: Sequence[Hit], query: Query) -> float:
 
 def references(recalled: Recalled) -> set[str]:
     """Return the keys of references among the hits, and of references that the hits mention."""
-    return {key for hit in recalled.hits for key in KIND_OF[hit.kind].hit_references(hit)}
+    hits = [*recalled.hits, *recalled.facts]
+    return {key for hit in hits for key in KIND_OF[hit.kind].hit_references(hit)}
 
 
 def vector_failure(query: Query) -> str:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 
@@ -167,6 +167,9 @@ class Kind:
     """The layer of a context that shows all records of this kind, unless it is cut."""
     is_document: ClassVar[bool] = False
     """True if records are documents rather than personal memories; recall has a share for each."""
+    rests_on_messages: ClassVar[bool] = False
+    """True if records say what messages say. A search ranks them apart, so that they do not replace
+    the messages; see `messages_of`."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
         self._services = services
@@ -205,6 +208,13 @@ class Kind:
     def hit_references(hit: Hit) -> set[str]:
         """Return the keys of the references that a hit mentions."""
         return set(placeholder.find_keys(hit.text))
+
+    @classmethod
+    def messages_of(
+        cls, tx: Transaction, ids: Sequence[str]
+    ) -> Mapping[str, Collection[tuple[str, int]]]:
+        """Return the messages that records rest on: session and number, by the record's id."""
+        return {}
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:

@@ -46,6 +46,27 @@ class SearchResults:
         return self.hits[position]
 
 
+MAX_FACTS = 3
+"""Facts that a search returns after its other hits."""
+
+
+@dataclass(frozen=True)
+class RankedHits:
+    """The hits of a search, best first, and the facts that match.
+
+    Facts repeat what messages say. They are ranked apart and follow the other hits, which are the
+    same as without facts.
+    """
+
+    hits: list[Hit]
+    facts: list[Hit]
+
+    def likely_facts(self) -> list[Hit]:
+        """Return the facts that are at least as likely to be wanted as the last hit."""
+        min_score = self.hits[-1].score if self.hits else 0.0
+        return [fact for fact in self.facts if fact.score >= min_score]
+
+
 def search(
     services: Services,
     owner: Owner,
@@ -74,14 +95,18 @@ def search(
     started = start_search(services, owner, text, search_filter, now)
     reranker = services.reranker
     candidates = limit if reranker is None else max(limit, RERANK_LIMIT)
-    hits = services.database.read(
+    ranked = services.database.read(
         owner.tenant, lambda tx: finish_search(tx, services, owner, started, candidates)
     )
     legs = started.legs
     if reranker is not None:
-        hits, outcome = rerank(reranker, started.question.for_embedding, hits)
+        question = started.question.for_embedding
+        hits, outcome = rerank(reranker, question, ranked.hits)
+        facts, _ = rerank(reranker, question, ranked.facts)
+        ranked = RankedHits(hits[:limit], facts)
         legs = {**legs, "reranker": outcome}
-    return SearchResults([hit for hit in hits if hit.score >= min_score][:limit], legs)
+    every_hit = [*ranked.hits, *ranked.likely_facts()]
+    return SearchResults([hit for hit in every_hit if hit.score >= min_score], legs)
 
 
 def checked_query(services: Services, query: str) -> str:
@@ -99,6 +124,9 @@ def start_search(
     depth: int = query_steps.DEPTH,
 ) -> Query:
     """Match the words of a query in a read transaction, and embed it outside of any."""
+    apart = tuple(kind.name for kind in services.kinds.values() if kind.rests_on_messages)
+    if filter.kinds is None or not set(filter.kinds) <= set(apart):
+        filter = replace(filter, apart=apart)
     embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
     embedding = query_steps.start_embedding(text, embedder)
 
@@ -124,14 +152,18 @@ def narrow_search(
 
 def finish_search(
     tx: Transaction, services: Services, owner: Owner, started: Query, limit: int
-) -> list[Hit]:
-    """Return the ranked hits of a started search.
+) -> RankedHits:
+    """Return the ranked hits of a started search: up to `limit`, and a few facts.
 
     Reads again which boards the agent shares: that may have changed while the query was embedded.
     """
-    visible = _with_boards(tx, owner, started.filter)
-    hits = query_steps.run_query(tx, services.index, replace(started, filter=visible), limit)
-    return _reviewed(tx, services, owner, [hit for hit in hits if not _is_notice(hit)])
+    query = replace(started, filter=_with_boards(tx, owner, started.filter))
+    hits = query_steps.run_query(tx, services.index, query, limit)
+    facts = query_steps.run_apart_query(tx, services.index, query, MAX_FACTS)
+    return RankedHits(
+        _reviewed(tx, services, owner, [hit for hit in hits if not _is_notice(hit)]),
+        _reviewed(tx, services, owner, facts),
+    )
 
 
 def _reviewed(tx: Transaction, services: Services, owner: Owner, hits: Sequence[Hit]) -> list[Hit]:

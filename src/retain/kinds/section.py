@@ -40,6 +40,8 @@ class Section:
     write: Callable[[Sequence[Piece]], str] = join_lines
     cut_notice: str | None = None
     """Set for a text that is cut at its end instead of losing single pieces; appended when cut."""
+    unread: int | None = None
+    """Set for a layer whose report counts what is left out: the records that were not read."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ MAX_SCANNED_TUPLES = 40_000
 
 FILTERS = """(agent is null or agent = coalesce(:agent, agent))
     and (board is null or board = any(coalesce(:boards, array[board])))
-    and kind = any(coalesce(:kinds, array[kind]))
+    and kind = any(coalesce(:kinds, array[kind])) and kind <> all(:apart::text[])
     and (:session::text is null or session_id = :session)
     and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
     and (expires_at is null or expires_at > :now)
@@ -519,6 +519,7 @@ def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:
         "agent": filter.agent,
         "boards": None if filter.boards is None else list(filter.boards),
         "kinds": None if filter.kinds is None else list(filter.kinds),
+        "apart": list(filter.apart),
         "session": filter.session,
         "since": filter.since,
         "until": filter.until,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.index import Index
 from retain.search.question import Question
 from retain.search.ranking import Ranked
+from retain.search.retrieval import only_apart
 from retain.search.search_engine import CandidateRow, Engine, SearchFilter
 from retain.storage.database import Transaction
 
@@ -36,6 +37,8 @@ DEPTH = 100
 EXPANDED = 12
 """Best rows of each retriever whose neighbours become candidates too."""
 NEIGHBOUR_REACH = 2
+APART_DEPTH = 30
+"""Rows from each retriever of the kinds that are ranked apart; only a few of them become hits."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class WordMatches:
     rows: Sequence[CandidateRow]
     corpus: Corpus
     depth: int = DEPTH
+    apart: Sequence[CandidateRow] = ()  # rows of the kinds that are ranked apart
+    has_apart: bool = False  # the scope has rows of these kinds
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,8 @@ def match_words(
     terms = words.query_words(text)
     matches = engine.matching(tx, terms, filter, depth)
     corpus = Corpus(max(matches.extent, len(matches.rows)), matches.having)
-    return WordMatches(terms, matches.rows, corpus, depth)
+    has_apart = matches.apart_extent > 0
+    return WordMatches(terms, matches.rows, corpus, depth, matches.apart, has_apart)
 
 
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
@@ -226,6 +232,16 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
         )
         for item, entry in hits
     ]
+
+
+def run_apart_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
+    """Do the second read for the kinds that are ranked apart, as far as the search wants them."""
+    filter = only_apart(query.filter)
+    if not filter.kinds or not query.matches.has_apart:
+        return []
+    rows = query.matches.apart[:APART_DEPTH]
+    matches = replace(query.matches, rows=rows, depth=APART_DEPTH)
+    return run_query(tx, index, replace(query, filter=filter, matches=matches), limit)
 
 
 def _with_digests(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -195,20 +196,38 @@ class IndexReader:
         self, tx: Transaction, words: Sequence[str], filter: SearchFilter, limit: int
     ) -> Matches:
         """Return up to `limit` rows with any of the words, those with the rarest words first."""
+        import numpy as np
+
         distinct = list(dict.fromkeys(words))
         if not distinct:
             return Matches([])
         narrow = self._narrow_rows(tx, filter)
         cap = MAX_ROWS_PER_WORD if narrow is None else None
-        postings = self._postings(tx, distinct, filter.user, cap)
-        extent = self.extent(tx, filter)
+        apart_marks = [kind_mark(kind) for kind in filter.apart]
+        every_posting = self._postings(tx, [*distinct, *apart_marks], filter.user, cap)
+        every_extent = self.extent(tx, filter)
+
+        # Kinds that are ranked apart must not change the statistics of the others.
+        postings = every_posting[: len(distinct)]
+        apart = every_posting[len(distinct) :]
+        apart_extent = sum(posting.having for posting in apart)
+        apart_rows: list[CandidateRow] = []
+        if apart_extent:
+            apart_numbers = np.sort(np.concatenate([posting.numbers for posting in apart]))
+            apart_filter = only_apart(filter)
+            if apart_filter.kinds:
+                ranked = _rank(postings, every_extent, apart_numbers)
+                apart_rows = self._first_visible(tx, ranked, apart_filter, limit)
+            postings = [_without(posting, apart_numbers) for posting in postings]
+        extent = max(every_extent - apart_extent, 0)
+
         rows = self._first_visible(tx, _rank(postings, extent, narrow), filter, limit)
         capped = any(len(posting.numbers) < posting.having for posting in postings)
         if len(rows) < limit and capped:
             complete = self._postings(tx, distinct, filter.user, None)
             rows = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
         having = {word: posting.having for word, posting in zip(distinct, postings, strict=True)}
-        return Matches(rows, [having[word] for word in words], extent)
+        return Matches(rows, [having[word] for word in words], extent, apart_rows, apart_extent)
 
     def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:
         """Return the only rows that can pass a narrow filter; None if the filter is wide."""
@@ -342,6 +361,20 @@ class IndexReader:
         for owner in _row_owners(user):
             pages += self._vectors.lookup((tx.tenant, model, owner), numbers)
         return _cosines_by_number(vector, pages)
+
+
+def only_apart(filter: SearchFilter) -> SearchFilter:
+    """Return a filter for the kinds that are ranked apart, as far as the search wants them."""
+    kinds = [kind for kind in filter.apart if filter.kinds is None or kind in filter.kinds]
+    return replace(filter, kinds=tuple(kinds), apart=())
+
+
+def _without(posting: Posting, numbers: Numbers) -> Posting:
+    """Return a posting without some rows."""
+    import numpy as np
+
+    others = posting.numbers[~np.isin(posting.numbers, numbers)]
+    return Posting(others, posting.having - (len(posting.numbers) - len(others)))
 
 
 def _next_batch(limit: int, passed: int, checked: int) -> int:

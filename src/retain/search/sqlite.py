@@ -305,6 +305,7 @@ class SqliteEngine(IndexReader):
                 and (board is null or :boards is null
                      or board in (select value from json_each(:boards)))
                 and (:kinds is null or kind in (select value from json_each(:kinds)))
+                and kind not in (select value from json_each(:apart))
                 and (:session is null or {ITEM_SESSION} = :session)
                 and at >= coalesce(:since, at) and (:until is null or at < :until)
                 and (expires_at is null or expires_at > :now)
@@ -314,6 +315,7 @@ class SqliteEngine(IndexReader):
             agent=filter.agent,
             boards=None if filter.boards is None else json.dumps(filter.boards),
             kinds=None if filter.kinds is None else json.dumps(filter.kinds),
+            apart=json.dumps(filter.apart),
             session=filter.session,
             since=filter.since,
             until=filter.until,

@@ -292,9 +292,10 @@ class Items(Kind):
             while True:  # search deeper until enough hits match the filter, or there are no more
                 depth = current.matches.depth
                 hits_limit = size if wanted is None else depth
-                hits = search_scope.finish_search(
+                ranked = search_scope.finish_search(
                     tx, self._services, self._owner, current, hits_limit
                 )
+                hits = ranked.hits
                 matches = list(islice(self._matches(tx, hits, wanted), size))
                 if wanted is None or len(matches) == size or len(hits) == previous_hits:
                     return matches
