@@ -75,6 +75,7 @@ def test_a_fact_is_corrected_and_the_correction_undone(web: Web, memory: Memory)
     expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
     dialog.get_by_label("Fact", exact=True).fill("Clara lives in Porto.")
     dialog.get_by_label("Changed on").fill("2026-05-01")
+    web.screens("facts-correct")
     dialog.get_by_role("button", name="Save").click()
     newer = row(page, "Clara lives in Porto.")
     expect(newer).to_contain_text("since 1 May 2026")
@@ -300,6 +301,7 @@ def test_chat_says_what_was_learned_and_undoes_it(web: Web, memory: Memory) -> N
     learned = page.get_by_role("list", name="Learned from this message")
     expect(learned).to_contain_text(f"Learned: {statement}")
     assert web.axe() == []
+    web.screens("chat-learned")
     learned.get_by_role("button", name=f"Undo: {statement}").click()
     expect(page.get_by_text(f"Undone: {statement}")).to_be_visible()
     assert me(memory).facts.get(fact.id).status == "retracted"
