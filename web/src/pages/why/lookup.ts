@@ -104,6 +104,7 @@ async function fetchText(source: Source, scope: PromptScope, signal: AbortSignal
 }
 
 const MAX_LOOKUPS = 40;
+const MAX_PROFILE_FACTS = 100;
 const SHOWN = 200;
 
 export type Previews = { previews: Record<string, string>; titles: Record<string, string> };
@@ -118,14 +119,17 @@ export async function loadPreviews(
   const path = { session: scope.session };
   const window = { user: scope.user, last: 200, before: last + 1 };
   const filter = { user: scope.user, agent: scope.agent, limit: 100 };
-  const [messages, entries, titles] = await Promise.all([
+  const hasFacts = report.items.some(([layer]) => layer === "facts");
+  const [messages, entries, facts, titles] = await Promise.all([
     get("/api/messages/{session}/window", { path, query: window, signal }),
     get("/api/entries", { query: filter, signal }),
+    hasFacts ? get("/api/facts", { query: { user: scope.user, limit: MAX_PROFILE_FACTS }, signal }) : { data: [] },
     titlesIn(report, scope.user, signal),
   ]);
   const previews: Record<string, string> = Object.fromEntries([
     ...messages.map((message) => [`messages ${message.seq}`, textOf(message.content).slice(0, SHOWN)]),
     ...entries.data.map((entry) => [`entries ${entry.id}`, entry.content.slice(0, SHOWN)]),
+    ...facts.data.map((fact) => [`facts ${fact.id}`, fact.statement.slice(0, SHOWN)]),
   ]);
   const recalled = report.items.filter(([layer, source]) => layer === "recall" && !previews[source]);
   await Promise.all(

@@ -9,9 +9,9 @@ const mixed = (name: string) => `color-mix(in srgb, var(${name}) 55%, var(--rais
 export const LAYERS: readonly Layer[] = [
   ["system", "Instructions", "the agent’s prompt", "var(--layer-0)"],
   ["private", "Entries", "the agent’s core entries and last week’s journal", "var(--layer-1)"],
-  ["facts", "Facts", "what is known about this user", mixed("--layer-1")],
   ["notes", "Notes", "the long-term notes about this user", "var(--layer-2)"],
   ["summary", "Summary", "replaces the older messages", "var(--layer-3)"],
+  ["facts", "Facts", "what is known about the user and those they talk about", mixed("--layer-3")],
   ["references", "References", "descriptions of large outputs that the agent can open", "var(--layer-4)"],
   ["window", "Recent turns", "the latest messages, verbatim", "var(--layer-5)"],
   ["state", "State", "values set for this user or conversation", "var(--layer-6)"],

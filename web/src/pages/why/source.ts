@@ -75,8 +75,10 @@ export function called(source: Source, titles: Record<string, string> = {}): str
       return `The prompt of ${source.name}`;
     case "passage":
       return `Passage ${source.seq} of a document`;
-    case "other":
-      return OTHERS[source.text] ?? source.text;
+    case "other": {
+      const facts = /^facts, (\d+) in all$/.exec(source.text)?.[1];
+      return facts ? `${facts} facts in all` : (OTHERS[source.text] ?? source.text);
+    }
   }
 }
 

@@ -34,6 +34,8 @@ test("every source of a report is parsed by its kind", () => {
   expect(called(sourceOf("knowledge doc 1 3"))).toBe("Passage 3 of a document"); // passages count from 1
   expect(sourceOf("refs, still older")).toEqual({ kind: "other", text: "refs, still older" });
   expect(sourceOf("agents the scout")).toEqual({ kind: "agent", name: "the scout" });
+  expect(sourceOf("facts 0199")).toEqual({ kind: "fact", id: "0199" });
+  expect(called(sourceOf("facts, 12 in all"))).toBe("12 facts in all");
   expect(called(sourceOf("new"))).toBe("The new message");
   expect(called(sourceOf("never heard of"))).toBe("never heard of");
 });
@@ -43,9 +45,10 @@ test("layers are in the order of the prompt, unknown ones last", () => {
     item("message", "new"),
     item("odd", "x"),
     item("window", "messages 1", 5),
+    item("facts", "facts 1"),
     item("system", "a"),
   ]);
-  expect(groups.map((group) => group.layer.name)).toEqual(["system", "window", "message", "odd"]);
+  expect(groups.map((group) => group.layer.name)).toEqual(["system", "facts", "window", "message", "odd"]);
 });
 
 test("added and dropped items", () => {
