@@ -12,7 +12,7 @@ OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages test-site pytest-cache clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,10 +25,10 @@ site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12
 	@.venv/bin/python scripts/build_site.py
 
 test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
-	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site pytest-cache  # most of the time is spent waiting for the network
+	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site client pytest-cache  # most of the time is spent waiting for the network
 	$(RUN) pytest -n 4 $(ARGS)
 
-test-all: test-tools site ## Run every test on every database, including the slow ones
+test-all: test-tools site client ## Run every test on every database, including the slow ones
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Check lint, format, types and generated files
@@ -39,6 +39,8 @@ check: test-tools site ## Check lint, format, types and generated files
 	$(RUN) python scripts/generate_docs.py --check
 	$(RUN) python scripts/generate_web.py --check
 	$(RUN) python scripts/build_site.py run check
+	$(RUN) python scripts/build_site.py run check-client
+	$(RUN) python scripts/build_site.py client check
 	$(MAKE) docs
 
 docs: tests ## Build the documentation site into .cache/site and check its links
@@ -111,6 +113,9 @@ system-packages:
 test-site: site
 	$(RUN) python scripts/build_site.py run test
 
+client: node ## Build the TypeScript client
+	@$(RUN) python scripts/build_site.py client
+
 # Collect once, so that pytest rewrites the assertions of each module once and not in every worker.
 pytest-cache: tests
 	@$(RUN) pytest --collect-only -qq >/dev/null || true  # the test run reports the problems
@@ -119,4 +124,4 @@ release: ## Check that this version can be released, and tag it
 	$(RUN) python scripts/release.py --tag
 
 clean: ## Remove everything that was installed or built
-	rm -rf .venv .cache dist web/node_modules src/retain/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .cache dist web/node_modules clients/typescript/node_modules clients/typescript/dist src/retain/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis

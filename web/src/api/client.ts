@@ -1,5 +1,5 @@
 // Typed API calls: types come from the OpenAPI document, safe requests are retried, and failures are readable Problems.
-import type { paths } from "./schema";
+import type { paths } from "../../../clients/typescript/src/schema";
 
 type Method = "get" | "put" | "post" | "patch" | "delete";
 type Operation<M extends Method, P extends keyof paths> = paths[P] extends { [K in M]: infer O } ? O : never;

@@ -1,8 +1,9 @@
 // Send messages and receive answers. A message stays here until it is answered, even if the connection is lost. This
 // state lives outside the components, so navigation does not interrupt it.
+
+import type { TurnState } from "../../api";
 import { errorMessage, fetchSignedIn, Problem, pause } from "../../api/client";
 import { type Event, events } from "../../api/events";
-import type { components } from "../../api/schema";
 import { applyEvent, emptyLive, type Live } from "./live";
 import { type OutgoingMessage, removeMessages, saveMessage, waiting } from "./outbox";
 import { remember } from "./session";
@@ -108,7 +109,7 @@ export class Talk extends Transcript {
     };
     try {
       const answer = await fetchSignedIn(`${turnPath(outgoing)}?${this.turnParams(outgoing)}`);
-      const state: components["schemas"]["TurnState"] = await answer.json();
+      const state: TurnState = await answer.json();
       const seq = state.asked_seq ?? undefined;
       if (state.answered.length >= outgoing.agents.length) {
         this.finished.set(outgoing.key, seq ?? 0);

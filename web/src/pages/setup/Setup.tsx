@@ -1,7 +1,7 @@
 // Set up a chat model: choose a provider, test it, use it.
 import { type FormEvent, useState } from "react";
+import type { ModelNames, ModelTest } from "../../api";
 import { post } from "../../api/client";
-import type { components } from "../../api/schema";
 import { useApp } from "../../app/context";
 import { Field } from "../../ui/Field";
 import { Link } from "../../ui/Link";
@@ -9,8 +9,6 @@ import { Empty, Failure } from "../../ui/states";
 import { useTitle } from "../../ui/title";
 import css from "./setup.module.css";
 
-type Tested = components["schemas"]["ModelTest"];
-type Models = components["schemas"]["ModelNames"];
 type Provider = { label: string; url: string; model: string; needsKey: boolean; prefix?: string };
 
 const PROVIDERS: Record<string, Provider> = {
@@ -28,9 +26,9 @@ export default function Setup() {
   const [url, setUrl] = useState(provider.url);
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
-  const [tested, setTested] = useState<Tested>();
+  const [tested, setTested] = useState<ModelTest>();
   const [error, setError] = useState<unknown>();
-  const [models, setModels] = useState<Models>();
+  const [models, setModels] = useState<ModelNames>();
   useTitle("Set up a model");
   const choose = (name: string) => {
     const next = PROVIDERS[name] as Provider;
@@ -145,7 +143,7 @@ export default function Setup() {
   );
 }
 
-function Result({ tested }: { tested: Tested }) {
+function Result({ tested }: { tested: ModelTest }) {
   if (!tested.ok)
     return (
       <div className="failure" role="alert">

@@ -1,10 +1,10 @@
 // A document, passage by passage. Even for a long document, only passages near the visible ones are fetched.
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { Passage } from "../../../api";
 import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { useLoad } from "../../../api/load";
-import type { components } from "../../../api/schema";
 import { useApp } from "../../../app/context";
 import { Icon } from "../../../ui/Icon";
 import { Markdown } from "../../../ui/Markdown";
@@ -15,8 +15,6 @@ import { VirtualList } from "../../../ui/VirtualList";
 import css from "../memory.module.css";
 import { usePageState } from "../pageState";
 import { Facts, RemoveDialog, useRemovable } from "./DocumentRow";
-
-type Passage = components["schemas"]["Passage"];
 
 export function DocumentView({ id, onRemoved }: { id: string; onRemoved: (id: string) => void }) {
   const { user } = useApp();

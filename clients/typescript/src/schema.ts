@@ -2661,43 +2661,43 @@ export interface components {
              * @description System prompt of the agent.
              * @default
              */
-            prompt: string;
+            prompt?: string;
             /**
              * Model
              * @description Name of the model.
              * @default
              */
-            model: string;
+            model?: string;
             /**
              * Tools
              * @description The tools that the agent may use, separated by commas.
              * @default []
              */
-            tools: string[];
+            tools?: string[];
             /**
              * Color
              * @description Colour in which the agent is shown, such as #1f6feb.
              * @default
              */
-            color: string;
+            color?: string;
             /**
              * Icon
              * @description Icon of the agent: an emoji, or at most 8 characters.
              * @default
              */
-            icon: string;
+            icon?: string;
             /**
              * Model Label
              * @description Display name of the model.
              * @default
              */
-            model_label: string;
+            model_label?: string;
             /**
              * Active
              * @description Answer in chats. An inactive agent (--no-active) does not answer.
              * @default true
              */
-            active: boolean;
+            active?: boolean;
         };
         /** AgentsEditRequest */
         AgentsEditRequest: {
@@ -2806,7 +2806,7 @@ export interface components {
              * @description Stream the answer as events; also with Accept: text/event-stream.
              * @default false
              */
-            stream: boolean;
+            stream?: boolean;
             /**
              * Images
              * @description Images as data URLs: PNG, JPEG, GIF or WebP.
@@ -2815,7 +2815,7 @@ export interface components {
              *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
              *     ]
              */
-            images: string[];
+            images?: string[];
             /**
              * Message
              * @description The user's message.
@@ -2833,7 +2833,7 @@ export interface components {
              * @default []
              * @example []
              */
-            agents: string[];
+            agents?: string[];
         };
         /**
          * ChatSession
@@ -2947,7 +2947,7 @@ export interface components {
              * @default core
              * @enum {string}
              */
-            into: "core" | "knowledge";
+            into?: "core" | "knowledge";
         };
         /** ConsolidationsProposeRequest */
         ConsolidationsProposeRequest: {
@@ -2956,12 +2956,12 @@ export interface components {
              * @description Only entries older than this many days.
              * @default 5
              */
-            days: number;
+            days?: number;
         };
         /** ConsolidationsRefuseRequest */
-        ConsolidationsRefuseRequest: Record<string, never>;
+        ConsolidationsRefuseRequest: Record<string, unknown>;
         /** ConsolidationsUndoRequest */
-        ConsolidationsUndoRequest: Record<string, never>;
+        ConsolidationsUndoRequest: Record<string, unknown>;
         /**
          * ContextAnswer
          * @description The context for a model, and the report that explains it.
@@ -3002,7 +3002,7 @@ export interface components {
              * @description The new message.
              * @default
              */
-            message: ((string | Record<string, never> | (string | Record<string, never>)[]) | (string | Record<string, never> | (string | Record<string, never>)[]) | null) | string | Record<string, never> | (string | Record<string, never>)[];
+            message?: ((string | Record<string, unknown> | (string | Record<string, unknown>)[]) | (string | Record<string, unknown> | (string | Record<string, unknown>)[]) | null) | string | Record<string, unknown> | (string | Record<string, unknown>)[];
             /**
              * Budget
              * @description Maximum number of tokens. Default: the setting `context_tokens`, which may depend on the model.
@@ -3013,19 +3013,19 @@ export interface components {
              * @description The other agents of a group conversation.
              * @default []
              */
-            others: string[];
+            others?: string[];
             /**
              * Text
              * @description Also return the context as plain text.
              * @default false
              */
-            text: boolean;
+            text?: boolean;
             /**
              * Whole
              * @description Also return all fields of the library's Context.
              * @default false
              */
-            whole: boolean;
+            whole?: boolean;
         };
         /**
          * Document
@@ -3169,7 +3169,7 @@ export interface components {
              * @default journal
              * @enum {string}
              */
-            kind: "journal" | "core" | "whiteboard";
+            kind?: "journal" | "core" | "whiteboard";
             /**
              * Board
              * @description Name of the whiteboard. Default: `main`.
@@ -3388,26 +3388,26 @@ export interface components {
              * @description The person or thing that the fact is about. Default: `user`.
              * @default user
              */
-            subject: string;
+            subject?: string;
             /**
              * Predicate
              * @description The relation between subject and object, such as `lives in`.
              * @default
              */
-            predicate: string;
+            predicate?: string;
             /**
              * Object
              * @description The object of the fact, such as Lisbon.
              * @default
              */
-            object: string;
+            object?: string;
             /**
              * Topic
              * @description The topic under which the profile lists the fact.
              * @default other
              * @enum {string}
              */
-            topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+            topic?: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
             /**
              * Valid From
              * @description The time from which the fact is true.
@@ -3423,16 +3423,16 @@ export interface components {
              * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
              * @default []
              */
-            evidence: string[];
+            evidence?: string[];
             /**
              * Confidence
              * @description How certain the fact is, from 0 to 1.
              * @default 1
              */
-            confidence: number;
+            confidence?: number;
         };
         /** FactsConfirmRequest */
-        FactsConfirmRequest: Record<string, never>;
+        FactsConfirmRequest: Record<string, unknown>;
         /** FactsCorrectRequest */
         FactsCorrectRequest: {
             /**
@@ -3451,7 +3451,7 @@ export interface components {
              * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
              * @default []
              */
-            evidence: string[];
+            evidence?: string[];
         };
         /** FactsMergeRequest */
         FactsMergeRequest: {
@@ -3469,7 +3469,7 @@ export interface components {
             other: string;
         };
         /** FactsRetractRequest */
-        FactsRetractRequest: Record<string, never>;
+        FactsRetractRequest: Record<string, unknown>;
         /** FactsSeparateRequest */
         FactsSeparateRequest: {
             /**
@@ -3486,7 +3486,7 @@ export interface components {
             other: string;
         };
         /** FactsUndoRequest */
-        FactsUndoRequest: Record<string, never>;
+        FactsUndoRequest: Record<string, unknown>;
         /**
          * Hit
          * @description A search result.
@@ -3625,7 +3625,7 @@ export interface components {
              * @description The error, if the call failed.
              * @default
              */
-            error: string;
+            error?: string;
             /**
              * Session
              * @description The session id.
@@ -3688,7 +3688,7 @@ export interface components {
              *       "text": "likes green tea"
              *     }
              */
-            value: Record<string, never>;
+            value: Record<string, unknown>;
             /**
              * Ttl
              * @description Time to live: expire after this many seconds.
@@ -3718,7 +3718,7 @@ export interface components {
              * @description The place: its names from the outermost, separated by commas.
              * @default []
              */
-            place: string[];
+            place?: string[];
             /**
              * Where
              * @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}.
@@ -3731,7 +3731,7 @@ export interface components {
              * @description Maximum number of records to return.
              * @default 10
              */
-            limit: number;
+            limit?: number;
         };
         /**
          * Key
@@ -3825,7 +3825,7 @@ export interface components {
              * @description Where the document comes from. Adding the same path again replaces it.
              * @default
              */
-            path: string;
+            path?: string;
             /**
              * Media
              * @description Format: text, markdown, html or pdf. Default: detected from the content.
@@ -3924,7 +3924,7 @@ export interface components {
              * @description The text, or `-` to read it from standard input.
              * @example Where do we go?
              */
-            content: string | Record<string, never> | (string | Record<string, never>)[];
+            content: string | Record<string, unknown> | (string | Record<string, unknown>)[];
             /**
              * Key
              * @description Idempotency key. A retry with the same key adds nothing.
@@ -3977,14 +3977,14 @@ export interface components {
              *       }
              *     ]
              */
-            messages: ({
+            messages: {
                 /**
                  * @description Who speaks: system, user, assistant or tool.
                  * @enum {unknown}
                  */
                 role: "system" | "user" | "assistant" | "tool";
                 /** @description Text, an object with text, parts and attachments, or a list of parts. */
-                content?: string | Record<string, never> | (string | Record<string, never>)[] | null;
+                content?: string | Record<string, unknown> | (string | Record<string, unknown>)[] | null;
                 author?: string | null;
                 tokens_in?: number | null;
                 tokens_out?: number | null;
@@ -3998,9 +3998,7 @@ export interface components {
                 annotations?: unknown;
                 audio?: unknown;
                 reasoning_content?: unknown;
-            } | unknown | {
-                tool_calls: unknown[];
-            })[];
+            }[];
             /**
              * Key
              * @description Idempotency key. A retry with the same key adds nothing.
@@ -4013,7 +4011,7 @@ export interface components {
             expected_last_seq?: number | null;
         };
         /** MessagesPopRequest */
-        MessagesPopRequest: Record<string, never>;
+        MessagesPopRequest: Record<string, unknown>;
         /**
          * ModelNames
          * @description The models that a service offers. `error` says why there are none.
@@ -4041,19 +4039,19 @@ export interface components {
              * @default
              * @example http://localhost:11434/v1
              */
-            base_url: string;
+            base_url?: string;
             /**
              * Api Key
              * @description The key of the service, if it needs one.
              * @default
              */
-            api_key: string;
+            api_key?: string;
             /**
              * Use
              * @description Answer chats with it from now on, until the server restarts.
              * @default false
              */
-            use: boolean;
+            use?: boolean;
         };
         /**
          * ModelTest
@@ -4326,7 +4324,7 @@ export interface components {
              * @description The field of the request that is wrong, if any.
              * @default null
              */
-            field: string | null;
+            field?: string | null;
         };
         /**
          * Receipt
@@ -4423,13 +4421,13 @@ export interface components {
              * @description A one-line description. Without it, one is generated from the content.
              * @default
              */
-            description: string;
+            description?: string;
             /**
              * Type
              * @description Type of content, such as command_output, user_preference or file_content.
              * @default note
              */
-            type: string;
+            type?: string;
             /**
              * Session
              * @description The session id.
@@ -4461,13 +4459,13 @@ export interface components {
              * @description The command that produced it.
              * @default
              */
-            source: string;
+            source?: string;
             /**
              * Status
              * @description Exit status of the command.
              * @default
              */
-            status: string;
+            status?: string;
             /**
              * Session
              * @description The session id.
@@ -4478,7 +4476,7 @@ export interface components {
              * @description Type of content, such as command_output, user_preference or file_content.
              * @default command_output
              */
-            type: string;
+            type?: string;
             /**
              * Metadata
              * @description A JSON object with your own data, such as origin or duration.
@@ -4635,7 +4633,7 @@ export interface components {
              * @description Stream the answer as events; also with Accept: text/event-stream.
              * @default false
              */
-            stream: boolean;
+            stream?: boolean;
             /**
              * Images
              * @description Images as data URLs: PNG, JPEG, GIF or WebP.
@@ -4644,7 +4642,7 @@ export interface components {
              *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
              *     ]
              */
-            images: string[];
+            images?: string[];
             /**
              * Agent
              * @description The agent that answers; also as the header X-Retain-Agent.
@@ -4707,13 +4705,13 @@ export interface components {
              * @description Maximum number of records to return.
              * @default 10
              */
-            limit: number;
+            limit?: number;
             /**
              * Min Score
              * @description Leave out hits with a lower score, from 0 to 1.
              * @default 0
              */
-            min_score: number;
+            min_score?: number;
         };
         /**
          * SearchResults
@@ -4738,20 +4736,20 @@ export interface components {
              * @default
              * @example llama3.2
              */
-            model: string;
+            model?: string;
             /**
              * Base Url
              * @description The address of an OpenAI-compatible service.
              * @default
              * @example http://localhost:11434/v1
              */
-            base_url: string;
+            base_url?: string;
             /**
              * Api Key
              * @description The key of the service, if it needs one.
              * @default
              */
-            api_key: string;
+            api_key?: string;
         };
         /**
          * Session
@@ -4800,7 +4798,7 @@ export interface components {
             next: string | null;
         };
         /** SessionsActivateRequest */
-        SessionsActivateRequest: Record<string, never>;
+        SessionsActivateRequest: Record<string, unknown>;
         /** SessionsAddRequest */
         SessionsAddRequest: {
             /**
@@ -4813,7 +4811,7 @@ export interface components {
              * @description A name to show to people.
              * @default
              */
-            label: string;
+            label?: string;
             /**
              * Attributes
              * @description A JSON object with your own data.
@@ -4861,7 +4859,7 @@ export interface components {
              * @description For 30 days, in place of 12 hours or until the browser is closed.
              * @default false
              */
-            remember: boolean;
+            remember?: boolean;
         };
         /** StateSetRequest */
         StateSetRequest: {
@@ -4878,7 +4876,7 @@ export interface components {
              * @description Where the value belongs: `user`, `tenant` or `session:ID`.
              * @default user
              */
-            area: string;
+            area?: string;
             /**
              * Ttl
              * @description Time to live: expire after this many seconds.
@@ -4970,7 +4968,7 @@ export interface components {
              * @description Do it now, even if the settings do not require it yet.
              * @default false
              */
-            force: boolean;
+            force?: boolean;
         };
         /**
          * Summary
@@ -5106,14 +5104,14 @@ export interface components {
              *       }
              *     ]
              */
-            messages: ({
+            messages: {
                 /**
                  * @description Who speaks: system, user, assistant or tool.
                  * @enum {unknown}
                  */
                 role: "system" | "user" | "assistant" | "tool";
                 /** @description Text, an object with text, parts and attachments, or a list of parts. */
-                content?: string | Record<string, never> | (string | Record<string, never>)[] | null;
+                content?: string | Record<string, unknown> | (string | Record<string, unknown>)[] | null;
                 author?: string | null;
                 tokens_in?: number | null;
                 tokens_out?: number | null;
@@ -5127,9 +5125,7 @@ export interface components {
                 annotations?: unknown;
                 audio?: unknown;
                 reasoning_content?: unknown;
-            } | unknown | {
-                tool_calls: unknown[];
-            })[];
+            }[];
             /**
              * Key
              * @description Idempotency key. A retry with the same key adds nothing.
@@ -5146,7 +5142,7 @@ export interface components {
                  * Route
                  * @default chat
                  */
-                route: string;
+                route?: string;
                 /** Latency Ms */
                 latency_ms?: number | null;
                 /** Tokens In */
@@ -5163,7 +5159,7 @@ export interface components {
                  * Error
                  * @default
                  */
-                error: string;
+                error?: string;
             } | null;
             /** @description The report that `POST /api/context` returned. */
             report?: components["schemas"]["ReportShape"] | null;
@@ -5262,7 +5258,7 @@ export interface components {
              * @description Stream the answer as events; also with Accept: text/event-stream.
              * @default false
              */
-            stream: boolean;
+            stream?: boolean;
             /**
              * Images
              * @description Images as data URLs.
@@ -5490,6 +5486,142 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type Agent = components['schemas']['Agent'];
+export type AgentPage = components['schemas']['AgentPage'];
+export type AgentReceipt = components['schemas']['AgentReceipt'];
+export type AgentsAddRequest = components['schemas']['AgentsAddRequest'];
+export type AgentsEditRequest = components['schemas']['AgentsEditRequest'];
+export type AuditRecord = components['schemas']['AuditRecord'];
+export type AuditRecordPage = components['schemas']['AuditRecordPage'];
+export type ChatRequest = components['schemas']['ChatRequest'];
+export type ChatSession = components['schemas']['ChatSession'];
+export type ChatSessionPage = components['schemas']['ChatSessionPage'];
+export type Consolidation = components['schemas']['Consolidation'];
+export type ConsolidationPage = components['schemas']['ConsolidationPage'];
+export type ConsolidationsAcceptRequest = components['schemas']['ConsolidationsAcceptRequest'];
+export type ConsolidationsProposeRequest = components['schemas']['ConsolidationsProposeRequest'];
+export type ConsolidationsRefuseRequest = components['schemas']['ConsolidationsRefuseRequest'];
+export type ConsolidationsUndoRequest = components['schemas']['ConsolidationsUndoRequest'];
+export type ContextAnswer = components['schemas']['ContextAnswer'];
+export type ContextRequest = components['schemas']['ContextRequest'];
+export type Document = components['schemas']['Document'];
+export type DocumentPage = components['schemas']['DocumentPage'];
+export type EnterRequest = components['schemas']['EnterRequest'];
+export type Entity = components['schemas']['Entity'];
+export type EntityPage = components['schemas']['EntityPage'];
+export type EntriesAcceptRequest = components['schemas']['EntriesAcceptRequest'];
+export type EntriesAddManyRequest = components['schemas']['EntriesAddManyRequest'];
+export type EntriesAddRequest = components['schemas']['EntriesAddRequest'];
+export type EntriesEditRequest = components['schemas']['EntriesEditRequest'];
+export type EntriesRefuseRequest = components['schemas']['EntriesRefuseRequest'];
+export type EntriesRemoveManyRequest = components['schemas']['EntriesRemoveManyRequest'];
+export type EntriesShareRequest = components['schemas']['EntriesShareRequest'];
+export type Entry = components['schemas']['Entry'];
+export type EntryPage = components['schemas']['EntryPage'];
+export type Evidence = components['schemas']['Evidence'];
+export type Fact = components['schemas']['Fact'];
+export type FactChange = components['schemas']['FactChange'];
+export type FactPage = components['schemas']['FactPage'];
+export type FactsAddRequest = components['schemas']['FactsAddRequest'];
+export type FactsConfirmRequest = components['schemas']['FactsConfirmRequest'];
+export type FactsCorrectRequest = components['schemas']['FactsCorrectRequest'];
+export type FactsMergeRequest = components['schemas']['FactsMergeRequest'];
+export type FactsRetractRequest = components['schemas']['FactsRetractRequest'];
+export type FactsSeparateRequest = components['schemas']['FactsSeparateRequest'];
+export type FactsUndoRequest = components['schemas']['FactsUndoRequest'];
+export type Hit = components['schemas']['Hit'];
+export type Interaction = components['schemas']['Interaction'];
+export type InteractionPage = components['schemas']['InteractionPage'];
+export type InteractionsAddRequest = components['schemas']['InteractionsAddRequest'];
+export type Item = components['schemas']['Item'];
+export type ItemPage = components['schemas']['ItemPage'];
+export type ItemsPutRequest = components['schemas']['ItemsPutRequest'];
+export type ItemsSearchRequest = components['schemas']['ItemsSearchRequest'];
+export type Key = components['schemas']['Key'];
+export type KeyPage = components['schemas']['KeyPage'];
+export type KeyRequest = components['schemas']['KeyRequest'];
+export type KnowledgeAddRequest = components['schemas']['KnowledgeAddRequest'];
+export type Label = components['schemas']['Label'];
+export type Match = components['schemas']['Match'];
+export type Me = components['schemas']['Me'];
+export type Message = components['schemas']['Message'];
+export type MessagePage = components['schemas']['MessagePage'];
+export type MessagesAppendRequest = components['schemas']['MessagesAppendRequest'];
+export type MessagesExtendRequest = components['schemas']['MessagesExtendRequest'];
+export type MessagesPopRequest = components['schemas']['MessagesPopRequest'];
+export type ModelNames = components['schemas']['ModelNames'];
+export type ModelRequestBody = components['schemas']['ModelRequestBody'];
+export type ModelTest = components['schemas']['ModelTest'];
+export type NewKey = components['schemas']['NewKey'];
+export type Note = components['schemas']['Note'];
+export type NoteVersion = components['schemas']['NoteVersion'];
+export type NoteVersionPage = components['schemas']['NoteVersionPage'];
+export type NotesAppendRequest = components['schemas']['NotesAppendRequest'];
+export type NotesOverwriteRequest = components['schemas']['NotesOverwriteRequest'];
+export type NotesPrependRequest = components['schemas']['NotesPrependRequest'];
+export type NotesReplaceSectionRequest = components['schemas']['NotesReplaceSectionRequest'];
+export type NotesRestoreRequest = components['schemas']['NotesRestoreRequest'];
+export type Passage = components['schemas']['Passage'];
+export type PassagePage = components['schemas']['PassagePage'];
+export type PlacePage = components['schemas']['PlacePage'];
+export type PlacedItem = components['schemas']['PlacedItem'];
+export type PlacedItemPage = components['schemas']['PlacedItemPage'];
+export type Problem = components['schemas']['Problem'];
+export type Receipt = components['schemas']['Receipt'];
+export type Ref = components['schemas']['Ref'];
+export type RefPage = components['schemas']['RefPage'];
+export type RefsAddRequest = components['schemas']['RefsAddRequest'];
+export type RefsCaptureRequest = components['schemas']['RefsCaptureRequest'];
+export type RefsEditRequest = components['schemas']['RefsEditRequest'];
+export type Replies = components['schemas']['Replies'];
+export type Reply = components['schemas']['Reply'];
+export type ReportShape = components['schemas']['ReportShape'];
+export type RunRequest = components['schemas']['RunRequest'];
+export type SearchRequest = components['schemas']['SearchRequest'];
+export type SearchResults = components['schemas']['SearchResults'];
+export type ServiceRequestBody = components['schemas']['ServiceRequestBody'];
+export type Session = components['schemas']['Session'];
+export type SessionPage = components['schemas']['SessionPage'];
+export type SessionsActivateRequest = components['schemas']['SessionsActivateRequest'];
+export type SessionsAddRequest = components['schemas']['SessionsAddRequest'];
+export type SessionsEditRequest = components['schemas']['SessionsEditRequest'];
+export type SessionsResumeRequest = components['schemas']['SessionsResumeRequest'];
+export type SignInRequest = components['schemas']['SignInRequest'];
+export type StateSetRequest = components['schemas']['StateSetRequest'];
+export type Status = components['schemas']['Status'];
+export type StoredUser = components['schemas']['StoredUser'];
+export type StoredUserPage = components['schemas']['StoredUserPage'];
+export type SummariesFoldRequest = components['schemas']['SummariesFoldRequest'];
+export type Summary = components['schemas']['Summary'];
+export type SummaryPage = components['schemas']['SummaryPage'];
+export type ToolName = components['schemas']['ToolName'];
+export type Total = components['schemas']['Total'];
+export type Turn = components['schemas']['Turn'];
+export type TurnPage = components['schemas']['TurnPage'];
+export type TurnRequest = components['schemas']['TurnRequest'];
+export type TurnState = components['schemas']['TurnState'];
+export type Usage = components['schemas']['Usage'];
+export type View = components['schemas']['View'];
+export type VisionRequest = components['schemas']['VisionRequest'];
+export type Visit = components['schemas']['Visit'];
+export type Response400 = components['responses']['400'];
+export type Response401 = components['responses']['401'];
+export type Response403 = components['responses']['403'];
+export type Response404 = components['responses']['404'];
+export type Response405 = components['responses']['405'];
+export type Response408 = components['responses']['408'];
+export type Response409 = components['responses']['409'];
+export type Response412 = components['responses']['412'];
+export type Response413 = components['responses']['413'];
+export type Response415 = components['responses']['415'];
+export type Response421 = components['responses']['421'];
+export type Response422 = components['responses']['422'];
+export type Response429 = components['responses']['429'];
+export type Response431 = components['responses']['431'];
+export type Response500 = components['responses']['500'];
+export type Response502 = components['responses']['502'];
+export type Response503 = components['responses']['503'];
+export type Response507 = components['responses']['507'];
 export type $defs = Record<string, never>;
 export interface operations {
     sessions_activate: {

@@ -1,0 +1,251 @@
+// Requests: headers, retries, timeouts and streams of events.
+import { errorOf, noServer, RetainError, retryAfterSeconds } from "./errors.js";
+import type { Owner } from "./types.js";
+
+export type RetainOptions = {
+  /** The address of the server, such as http://127.0.0.1:7700. */
+  url: string;
+  /** The API key. Default: the environment variable RETAIN_KEY, where there is one. */
+  apiKey?: string | undefined;
+  /** Timeout of a request in milliseconds. Default: 30000. */
+  timeout?: number | undefined;
+  /** How often a request is sent again after a temporary failure. Default: 3. */
+  retries?: number | undefined;
+  /** Replaces the global fetch. */
+  fetch?: typeof fetch | undefined;
+};
+
+export type HttpRequest = {
+  method: string;
+  /** The path, and parameters of the query that are already encoded. */
+  path: string;
+  owner?: Owner;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal | undefined;
+};
+
+export type HttpResponse = { status: number; headers: Headers; bytes: ArrayBuffer };
+
+export type ServerEvent = { id: number; event: string; data: Record<string, unknown> };
+
+/** The global `process`, which browsers do not have. */
+type WithProcess = { process?: { env: Record<string, string | undefined> } };
+
+const MAX_PAUSE_SECONDS = 5;
+const MAX_SILENCE_MS = 60_000; // of a stream, which sends a heartbeat every few seconds
+const RETRIED_STATUSES = [429, 503];
+const CONTENT_TYPES = ["application/json", "application/octet-stream", "application/jsonl", ""];
+
+export class Http {
+  readonly url: string;
+  readonly retries: number;
+  readonly #timeout: number;
+  readonly #apiKey: string;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: RetainOptions) {
+    if (!/^https?:\/\/[^/]/.test(options.url)) {
+      throw new TypeError(`url: must begin with http:// or https:// and name a server, not "${options.url}".`);
+    }
+    this.url = options.url.replace(/\/+$/, "");
+    this.retries = options.retries ?? 3;
+    this.#timeout = options.timeout ?? 30_000;
+    this.#apiKey = options.apiKey ?? (globalThis as WithProcess).process?.env.RETAIN_KEY ?? "";
+    if (!/^[\x20-\x7e]*$/.test(this.#apiKey)) {
+      throw new TypeError("apiKey: contains characters that are not valid in a key; copy it again.");
+    }
+    this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
+  }
+
+  /** Send a request, retry it after a temporary failure, and return the response. */
+  async send(request: HttpRequest): Promise<HttpResponse> {
+    const init = this.#init(request);
+    for (let retriesLeft = this.retries; ; retriesLeft--) {
+      let response: HttpResponse;
+      try {
+        response = await this.#attempt(request, init);
+      } catch (error) {
+        request.signal?.throwIfAborted();
+        if (!retriesLeft) throw noServer(this.url, reason(error));
+        await this.backOff(retriesLeft - 1, request.signal);
+        continue;
+      }
+      if (RETRIED_STATUSES.includes(response.status) && retriesLeft) {
+        const seconds = retryAfterSeconds(response.headers.get("retry-after"));
+        await pause(Math.min(seconds, MAX_PAUSE_SECONDS), request.signal);
+        continue;
+      }
+      if (response.status < 200 || response.status >= 300) {
+        throw errorOf(response.status, response.headers, new TextDecoder().decode(response.bytes));
+      }
+      const contentType = (response.headers.get("content-type") ?? "").split(";")[0] ?? "";
+      if (!CONTENT_TYPES.includes(contentType.trim())) {
+        throw noServer(this.url, `it sent ${contentType}, which a retain server never sends`);
+      }
+      return response;
+    }
+  }
+
+  /** The events of a stream. Throws an error with the code `no-server` if the stream breaks off. */
+  async *events(request: HttpRequest): AsyncGenerator<ServerEvent> {
+    const silence = new Timeout(MAX_SILENCE_MS, request.signal);
+    const init = { ...this.#init(request), signal: silence.signal };
+    try {
+      const response = await this.#fetch(this.#address(request), init);
+      if (!response.ok) throw errorOf(response.status, response.headers, await response.text());
+      if (!response.body) return;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      const parse = eventParser();
+      for (;;) {
+        silence.restart();
+        const { done, value } = await reader.read();
+        if (done) return;
+        silence.stop(); // the reader of the events may take its time
+        yield* parse(value);
+      }
+    } catch (error) {
+      request.signal?.throwIfAborted();
+      throw error instanceof RetainError ? error : noServer(this.url, reason(error));
+    } finally {
+      silence.stop();
+      silence.abort(); // closes the connection if the caller stopped reading
+    }
+  }
+
+  /** Wait before a retry, longer each time. */
+  backOff(retriesLeft: number, signal?: AbortSignal): Promise<void> {
+    const attempt = this.retries - retriesLeft - 1;
+    return pause(Math.min(0.1 * 4 ** attempt, MAX_PAUSE_SECONDS), signal);
+  }
+
+  async #attempt(request: HttpRequest, init: RequestInit): Promise<HttpResponse> {
+    const timeout = new Timeout(this.#timeout, request.signal);
+    timeout.restart();
+    try {
+      const response = await this.#fetch(this.#address(request), { ...init, signal: timeout.signal });
+      return { status: response.status, headers: response.headers, bytes: await response.arrayBuffer() };
+    } finally {
+      timeout.stop();
+    }
+  }
+
+  #init(request: HttpRequest): RequestInit & { headers: Record<string, string> } {
+    const headers: Record<string, string> = { ...ownerHeaders(request.owner), ...request.headers };
+    if (this.#apiKey) headers.Authorization = `Bearer ${this.#apiKey}`;
+    const init = { method: request.method, headers, redirect: "manual" as const };
+    if (request.body === undefined) return init;
+    if (request.body instanceof Blob || request.body instanceof Uint8Array) {
+      headers["Content-Type"] = (request.body instanceof Blob && request.body.type) || "application/octet-stream";
+      return { ...init, body: request.body as BodyInit };
+    }
+    headers["Content-Type"] = "application/json";
+    return { ...init, body: JSON.stringify(request.body) };
+  }
+
+  #address(request: HttpRequest): string {
+    const parameters = new URLSearchParams();
+    for (const [name, value] of Object.entries({ ...request.query, ...ownerQuery(request.owner) })) {
+      const text = queryValue(value);
+      if (text !== undefined) parameters.set(name, text);
+    }
+    const separator = request.path.includes("?") ? "&" : "?";
+    return this.url + request.path + (parameters.size ? separator + parameters : "");
+  }
+}
+
+/** A signal that aborts after some time without a restart, or with another signal. */
+class Timeout {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #milliseconds: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(milliseconds: number, signal: AbortSignal | undefined) {
+    this.#milliseconds = milliseconds;
+    this.signal = signal ? AbortSignal.any([signal, this.#controller.signal]) : this.#controller.signal;
+  }
+
+  restart(): void {
+    this.stop();
+    const expire = () => this.#controller.abort(new Error(`no response within ${this.#milliseconds / 1000} s`));
+    this.#timer = setTimeout(expire, this.#milliseconds);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  abort(): void {
+    this.#controller.abort();
+  }
+}
+
+const isHeaderSafe = (name: string) => /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(name);
+
+function ownerHeaders({ user, agent }: Owner = {}): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (user !== undefined && isHeaderSafe(user)) headers["X-Retain-User"] = user;
+  if (agent !== undefined && isHeaderSafe(agent)) headers["X-Retain-Agent"] = agent;
+  return headers;
+}
+
+/** The user and the agent as parameters, if a header cannot carry their names. */
+function ownerQuery({ user, agent }: Owner = {}): Owner {
+  const query: Owner = {};
+  if (user !== undefined && !isHeaderSafe(user)) query.user = user;
+  if (agent !== undefined && !isHeaderSafe(agent)) query.agent = agent;
+  return query;
+}
+
+function queryValue(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value) && value.every(Number.isInteger) && value.length === 2) return value.join("-"); // lines
+  if (Array.isArray(value)) return value.length ? JSON.stringify(value) : undefined;
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+function reason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message : error.message;
+}
+
+/** Wait for some seconds, less by chance so that clients do not retry together, or until the signal is aborted. */
+function pause(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const cancel = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const finish = () => {
+      signal?.removeEventListener("abort", cancel);
+      resolve();
+    };
+    const timer = setTimeout(finish, seconds * 1000 * (0.5 + Math.random() / 2));
+    signal?.addEventListener("abort", cancel, { once: true });
+  });
+}
+
+/** Return a function that takes the next piece of a stream and returns the events that are complete. */
+function eventParser(): (piece: string) => ServerEvent[] {
+  let rest = "";
+  let fields: Record<string, string> = {};
+  return (piece) => {
+    const events: ServerEvent[] = [];
+    const lines = (rest + piece).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line) {
+        const colon = line.indexOf(": ");
+        fields[line.slice(0, colon)] = line.slice(colon + 2);
+      } else if (fields.event) {
+        events.push({ id: Number(fields.id), event: fields.event, data: JSON.parse(fields.data ?? "{}") });
+        fields = {};
+      }
+    }
+    return events;
+  };
+}

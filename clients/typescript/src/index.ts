@@ -1,0 +1,100 @@
+// The client: `new Retain({ url, apiKey }).scope({ user, agent })` has the verbs of the Python library.
+import { Api } from "./api.js";
+import { errorOfEvent, noServer, RetainError } from "./errors.js";
+import { Http, type RetainOptions } from "./http.js";
+import type { paths, Reply } from "./schema.js";
+import type { ChatEvent, ChatOptions, InputOf, Method, OutputOf, Owner, PathWith, RequestOptions } from "./types.js";
+import { ScopeVerbs } from "./verbs.js";
+
+export { type ErrorCode, RetainError } from "./errors.js";
+export type { RetainOptions } from "./http.js";
+export { type Page, Pages } from "./pages.js";
+export type * from "./schema.js";
+export type * from "./types.js";
+export * from "./verbs.js";
+
+/** A connection to a retain server. */
+export class Retain {
+  readonly #http: Http;
+
+  constructor(options: RetainOptions) {
+    this.#http = new Http(options);
+  }
+
+  /** The memory of a user and an agent, in the tenant of the API key. */
+  scope(owner: Owner = {}): Scope {
+    return new Scope(new Api(this.#http, owner));
+  }
+
+  /** Send any request of the API that is not a verb, such as `request("get", "/api/status")`. */
+  request<M extends Method, P extends PathWith<M>>(
+    method: M,
+    path: P,
+    parameters: Partial<InputOf<paths[P][M]>> & RequestOptions = {},
+  ): Promise<OutputOf<paths[P][M]>> {
+    const fields: RequestOptions & Record<string, unknown> = { ...parameters };
+    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+      const value = encodeURIComponent(String(fields[name]));
+      delete fields[name];
+      return value;
+    });
+    const api = new Api(this.#http, {});
+    if (method === "get") return api.read("GET", filled, fields);
+    return api.write(method.toUpperCase(), filled, fields);
+  }
+}
+
+/** The memory of a user and an agent: the kinds of memory, and the verbs over all of them. */
+export class Scope extends ScopeVerbs {
+  /** Run one turn with an agent and return its answer. */
+  async chat(message: string, options: ChatOptions = {}): Promise<Reply> {
+    let reply: Reply | undefined;
+    for await (const { event, data } of this.chatStream(message, options)) {
+      if (event === "message") reply = data;
+    }
+    if (!reply) throw noServer(this.api.http.url, "it ended the turn without an answer");
+    return reply;
+  }
+
+  /** Run one turn and yield its events as they happen; a stream that breaks off is resumed.
+   *
+   * In a group, an agent that fails sends an `error` event. If no agent answers, the first error is thrown at the end.
+   */
+  async *chatStream(message: string, options: ChatOptions = {}): AsyncGenerator<ChatEvent, void> {
+    const { session, agents, images, signal } = options;
+    const { user, agent } = this.api.owner;
+    const key = options.key ?? crypto.randomUUID();
+    const body = { message, session_id: session, user, agent_id: agents ? undefined : agent, key, agents, images };
+    const start = { method: "POST", path: "/api/chat", body: { ...body, stream: true } };
+    let firstError: RetainError | undefined;
+    let isAnswered = false;
+    let resumePath = "";
+    let lastId = 0;
+    let retriesLeft = this.api.http.retries;
+    for (;;) {
+      const request = resumePath ? { method: "GET", path: resumePath, owner: this.api.owner } : start;
+      const headers: Record<string, string> = { Accept: "text/event-stream" };
+      if (lastId) headers["Last-Event-ID"] = String(lastId);
+      try {
+        for await (const { id, ...parsed } of this.api.http.events({ ...request, headers, signal })) {
+          if (parsed.event === "done") {
+            if (firstError && !isAnswered) throw firstError;
+            return;
+          }
+          if (id > lastId) retriesLeft = this.api.http.retries;
+          lastId = id;
+          const event = parsed as unknown as ChatEvent;
+          if (event.event === "start") resumePath = event.data.resume;
+          if (event.event === "message") isAnswered = true;
+          if (event.event === "error") firstError ??= errorOfEvent(event.data);
+          yield event;
+        }
+        throw noServer(this.api.http.url, "it closed the stream before the end of the answer");
+      } catch (error) {
+        if (!(error instanceof RetainError) || error.code !== "no-server" || !retriesLeft) throw error;
+        retriesLeft -= 1;
+      }
+      await this.api.http.backOff(retriesLeft, signal);
+    }
+  }
+}
