@@ -13,7 +13,7 @@ from retain import Memory, NewMessage, Scope
 from retain.api.status import job_problems
 from retain.base import clock
 from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound
-from retain.jobs import summarize
+from retain.jobs import session_marks, summarize
 from retain.jobs.backlog import count_backlog
 from retain.jobs.job import MAX_ERRORS, JobResult
 from retain.jobs.runner import JobRunner
@@ -70,7 +70,7 @@ def test_inactive_sessions_are_skipped(open_memory: Open) -> None:
 def test_many_sessions_are_read_in_pages(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarize, "SESSIONS_PER_READ", 3)
+    monkeypatch.setattr(session_marks, "SESSIONS_PER_READ", 3)
     memory = open_memory(summary_enabled=True, summary_threshold=2)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(10):
@@ -174,21 +174,21 @@ def read_since(memory: Memory) -> int:
 def test_a_new_process_reads_only_recent_activity(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarize, "MARK_SESSIONS", 3)
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 3)
     memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(3):
         fill(me, f"short {n}", 5)
     memory.run_jobs()
     started = now.micros
-    assert read_since(memory) == started - summarize.OVERLAP
+    assert read_since(memory) == started - session_marks.OVERLAP
     now.pass_days(1)
     memory.run_jobs()
     started = now.micros
-    assert read_since(memory) == started - summarize.OVERLAP
+    assert read_since(memory) == started - session_marks.OVERLAP
     now.pass_days(1)
     memory.run_jobs()
-    assert read_since(memory) == started - summarize.OVERLAP, "no write without need"
+    assert read_since(memory) == started - session_marks.OVERLAP, "no write without need"
     me.messages.extend("short 1", [NewMessage("user", "More.")] * 41)
     assert memory.run_jobs().jobs["summaries"].done == 1
 
@@ -196,7 +196,7 @@ def test_a_new_process_reads_only_recent_activity(
 def test_another_threshold_makes_all_sessions_due(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
     memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "s", 30)
     memory.run_jobs()
@@ -212,7 +212,7 @@ def test_imported_sessions_are_due(
     open_memory: Open, now: Now, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They come with the times of their last activity, long before the mark."""
-    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
     memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "old", 41)
@@ -236,7 +236,7 @@ def test_backdated_sessions_are_due(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Imports of other programs set the times of a session after its messages."""
-    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
     memory = with_model(open_memory(clock=now, summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "new", 3)
@@ -253,7 +253,7 @@ def test_a_session_backdated_again_during_a_run_stays_due(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An importer appends to a session while the job folds it, and sets its old time again."""
-    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
     memory = open_memory(clock=now, summary_enabled=True)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
@@ -279,7 +279,7 @@ def test_an_import_during_a_run_is_not_overlooked(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that started before must not move the mark beyond the imported sessions."""
-    monkeypatch.setattr(summarize, "MARK_SESSIONS", 1)
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
     memory = open_memory(clock=now, summary_enabled=True)
 
     def meanwhile(request: ModelRequest) -> str:

@@ -33,6 +33,7 @@ def record(
             tokens_in=_tokens(answer and answer.tokens_in),
             tokens_out=_tokens(answer and answer.tokens_out),
             cost=_cost(answer and answer.cost),
+            parameters=call.parameters,
             error=call.error[:MAX_ERROR_CHARACTERS],
             session=session,
         )

@@ -15,30 +15,16 @@ from itertools import chain
 from retain.base import clock
 from retain.base.errors import NoModel, NotFound, RetainError, StorageError
 from retain.jobs.job import JobResult, Progress
+from retain.jobs.session_marks import SESSIONS, Mark, active_sessions, move_mark, read_mark
 from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
 from retain.storage.database import Row, Transaction
 
 log = logging.getLogger("retain.jobs")
-SESSIONS_PER_READ = 500
-OVERLAP = 5 * clock.MINUTE
-"""Each run looks back this far before the mark: a session's last activity is known to a minute, and
-a transaction may take a while to commit."""
-MARK_SESSIONS = 50
-"""A run without due work moves the mark only after this many sessions."""
-MARK_INTERVAL = clock.MINUTE
 MAX_TRIES = 5
 """Answers that were rejected, after which a session is given up for a day."""
 RETRY_SECONDS = (0.0, 0.0, 60.0, 300.0, 1500.0, 3600.0)
 """The pause after each failed try of a session."""
-
-
-SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
-        coalesce((select seq from messages
-                  where messages.tenant = :tenant and session_id = sessions.id
-                  order by seq desc limit 1), 0)
-    from sessions where tenant = :tenant"""
-"""Sessions with the number of their last message."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +32,6 @@ class _Due:
     session: str
     user: str
     agent: str
-
-
-@dataclass(frozen=True)
-class _Mark:
-    """The time up to which all activity was looked at, with the settings of that look."""
-
-    position: int
-    version: int
-    basis: str
-    now: int
-
-    @property
-    def since(self) -> int:
-        """The time from which to look; the clock may have been set back."""
-        return max(0, min(self.position, self.now - OVERLAP))
 
 
 def run(services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
@@ -72,7 +43,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
 
     def active() -> Iterator[Row]:
         nonlocal active_count
-        for row in _active(services, tenant, mark.since):
+        for row in active_sessions(services, tenant, mark.since):
             active_count += 1
             yield row
 
@@ -108,8 +79,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
         if progress:
             progress(place, len(waiting))
     tried = [str(row[0]) for row in retries]
-    is_far = active_count >= MARK_SESSIONS and mark.now - OVERLAP >= mark.position + MARK_INTERVAL
-    if tried or later or is_far:
+    if tried or later or mark.is_far_behind(active_count):
         services.database.write(
             tenant, lambda tx: _move_mark(tx, mark, tried, read_at, later), idempotent=True
         )
@@ -120,22 +90,18 @@ def due_sessions(services: Services, tenant: str) -> list[str]:
     """Return all due sessions, including those that wait for a retry."""
     mark = services.database.read(tenant, lambda tx: _read_mark(tx, services))
     retries = services.database.read(tenant, lambda tx: _retries(tx, until=None))
-    rows = chain(_active(services, tenant, mark.since), retries)
+    rows = chain(active_sessions(services, tenant, mark.since), retries)
     return [item.session for item in _over_threshold(services, tenant, rows)]
 
 
-def _read_mark(tx: Transaction, services: Services) -> _Mark:
+def _read_mark(tx: Transaction, services: Services) -> Mark:
     model = services.models.summary
     basis = f"{services.settings.summary_threshold} {model.name if model else ''}"
-    position, version, stored_basis = tx.one(
-        """select position, version, basis from job_marks
-           where tenant = :tenant and job = 'summaries'"""
-    ) or (0, 0, "")
-    return _Mark(position if stored_basis == basis else 0, version, basis, tx.now)
+    return read_mark(tx, "summaries", basis)
 
 
 def _retries(tx: Transaction, until: int | None) -> list[Row]:
-    """Return the sessions to look at again, as `_active` does."""
+    """Return the sessions to look at again, as `active_sessions` does."""
     return tx.all(
         f"""{SESSIONS} and id in (
                 select session_id from due_sessions
@@ -145,7 +111,7 @@ def _retries(tx: Transaction, until: int | None) -> list[Row]:
 
 
 def _move_mark(
-    tx: Transaction, mark: _Mark, tried: Sequence[str], read_at: int, later: Mapping[str, int]
+    tx: Transaction, mark: Mark, tried: Sequence[str], read_at: int, later: Mapping[str, int]
 ) -> None:
     """Remember that everything up to the mark's time was looked at, and what to do later.
 
@@ -162,17 +128,7 @@ def _move_mark(
            on conflict (tenant, session_id) do update set retry_at = excluded.retry_at""",
         [{"session": session, "retry_at": at} for session, at in later.items()],
     )
-    tx.run(
-        """insert into job_marks (tenant, job, position, basis, version)
-           values (:tenant, 'summaries', :position, :basis, 0)
-           on conflict (tenant, job) do update
-           set position = excluded.position, basis = excluded.basis
-           where job_marks.version = :version
-           and (job_marks.position < excluded.position or job_marks.basis <> excluded.basis)""",
-        position=mark.now - OVERLAP,
-        basis=mark.basis,
-        version=mark.version,
-    )
+    move_mark(tx, mark)
 
 
 @dataclass(frozen=True)
@@ -254,30 +210,7 @@ def _failures(services: Services, tenant: str) -> dict[str, Failure]:
 
 def due(services: Services, tenant: str, since: int) -> list[_Due]:
     """Return the sessions that were active since a moment and are due, oldest first."""
-    return _over_threshold(services, tenant, _active(services, tenant, since))
-
-
-def _active(services: Services, tenant: str, since: int) -> Iterator[Row]:
-    """Yield the sessions that were active since a moment, oldest first."""
-    at = -1
-    id = ""
-    while True:
-        rows = services.database.read(
-            tenant,
-            lambda tx, at=at, id=id: tx.all(  # type: ignore[misc]
-                f"""{SESSIONS} and touched_at >= :since and (touched_at, id) > (:at, :id)
-                    order by touched_at, id limit :size""",
-                since=since,
-                at=at,
-                id=id,
-                size=SESSIONS_PER_READ,
-            ),
-        )
-        yield from rows
-        if len(rows) < SESSIONS_PER_READ:
-            return
-        at = rows[-1][3]
-        id = rows[-1][0]
+    return _over_threshold(services, tenant, active_sessions(services, tenant, since))
 
 
 def _over_threshold(services: Services, tenant: str, rows: Iterable[Row]) -> list[_Due]:

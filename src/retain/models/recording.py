@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from retain.models.model import Completion, Model
 
@@ -20,6 +20,8 @@ class ModelCall:
     latency_ms: float
     answer: Completion | None
     error: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What became of the answer, such as counts."""
 
 
 class NotCalled(Exception):
@@ -45,9 +47,17 @@ class RecordedModel:
         return self.complete_checked(system, prompt, max_tokens, lambda answer: answer)
 
     def complete_checked(
-        self, system: str, prompt: str, max_tokens: int, accept: Callable[[Completion], Accepted]
+        self,
+        system: str,
+        prompt: str,
+        max_tokens: int,
+        accept: Callable[[Completion], Accepted],
+        describe: Callable[[Accepted], Mapping[str, Any]] = lambda _: {},
     ) -> Accepted:
-        """Call the model and return the result of `accept(answer)`; record errors of both."""
+        """Call the model and return the result of `accept(answer)`; record errors of both.
+
+        `describe` returns what to store with the call about an accepted answer.
+        """
         started = time.monotonic()
         try:
             answer = self._model.complete(system, self._mask(prompt), max_tokens=max_tokens)
@@ -71,7 +81,7 @@ class RecordedModel:
             problem = f"{type(error).__name__}: {error}"
             self._record(ModelCall(self.name, took, completion, problem))
             raise
-        self._record(ModelCall(self.name, took, completion, ""))
+        self._record(ModelCall(self.name, took, completion, "", describe(accepted)))
         return accepted
 
 
@@ -81,8 +91,9 @@ def complete_checked(
     prompt: str,
     max_tokens: int,
     accept: Callable[[Completion], Accepted],
+    describe: Callable[[Accepted], Mapping[str, Any]] = lambda _: {},
 ) -> Accepted:
     """Return `accept(answer)` for a model's answer; a rejected answer is recorded as an error."""
     if isinstance(model, RecordedModel):
-        return model.complete_checked(system, prompt, max_tokens, accept)
+        return model.complete_checked(system, prompt, max_tokens, accept, describe)
     return accept(model.complete(system, prompt, max_tokens=max_tokens))
