@@ -165,6 +165,15 @@ class Settings(SettingsExtras):
         "keep (`propose`), add it to the core entries (`accept`), or add it as knowledge documents, "
         "which all agents can find (`knowledge`).",
     )
+    facts: Literal["off", "explicit", "model"] = _setting(
+        "explicit",
+        "How facts are learned from conversations: not at all (`off`), from what is said outright, by built-in "
+        "rules for English and German (`explicit`), or by a `model` (`summary_model` if it is set, else `model`).",
+    )
+    facts_tokens_per_day: int = _setting(
+        200_000,
+        "For `facts: model`: the most tokens that learning may use in a tenant within 24 hours. 0: no limit.",
+    )
     embedder: Literal["auto", "static", "encoder", "onnx", "service", "none"] = _setting(
         "auto",
         "The embedder for search by meaning: `encoder` (retain's own, the best recall, needs retain[encoder]), `static` "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retain.base import clock
-from retain.jobs import consolidate, summarize
+from retain.jobs import consolidate, learn, summarize
 from retain.kinds.kind import Services
 from retain.search.reindexer import is_behind
 from retain.storage.database import Transaction
@@ -14,6 +14,7 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
 
     index:          1 while records are missing from the index
     summaries:      sessions to fold
+    facts:          sessions with turns to learn from
     consolidations: agents whose journals fade
     retention:      expired state, and sessions with messages older than `retention_days`
 
@@ -42,6 +43,7 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
     return {
         "index": index,
         "summaries": summaries,
+        "facts": len(learn.due_sessions(services, tenant)),
         "consolidations": consolidations,
         "retention": retention,
     }

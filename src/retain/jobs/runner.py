@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from retain.auth import idempotency
 from retain.base.errors import NotFound
-from retain.jobs import consolidate, embed, reindex, retention, summarize
+from retain.jobs import consolidate, embed, learn, reindex, retention, summarize
 from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
 from retain.storage import leases
@@ -22,6 +22,7 @@ def all_jobs() -> tuple[Job, ...]:
         Job("index", reindex.run),
         Job("vectors", embed.EmbedJob().run),
         Job("summaries", summarize.run),
+        Job("facts", learn.run),
         Job("consolidations", consolidate.run),
         Job("retention", retention.RetentionJob().run),
     )

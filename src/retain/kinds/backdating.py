@@ -35,10 +35,16 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
             created=created_at,
             updated=updated_at,
         )
-        if changed:  # the summary job looks for new activity only
+        if changed:  # jobs look for new activity only
             tx.send(
                 """insert into due_sessions (tenant, session_id, retry_at)
                    values (:tenant, :id, :now)
+                   on conflict (tenant, session_id) do update set retry_at = excluded.retry_at""",
+                id=id,
+            )
+            tx.send(
+                """insert into fact_positions (tenant, session_id, seq, tries, retry_at)
+                   values (:tenant, :id, 0, 0, :now)
                    on conflict (tenant, session_id) do update set retry_at = excluded.retry_at""",
                 id=id,
             )

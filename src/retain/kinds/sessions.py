@@ -13,6 +13,7 @@ from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds.facts.changes import ALL_MESSAGES, remove_evidence
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 _MAX_ROWS_PER_READ = 500
 _MAX_IDS_PER_STATEMENT = 100
@@ -97,6 +98,14 @@ class Sessions(Kind):
             order="user_id, agent",
             owned="user_id = :user",
             of_agent="agent = :agent",
+        ),
+        # Before messages, so that learning does not read again what an import brings.
+        Table(
+            "fact_positions",
+            order="session_id",
+            owned="session_id in (select id from sessions where tenant = :tenant and user_id = :user)",
+            of_agent=OF_AGENT_SESSION,
+            local={"tries": "0", "retry_at": "null", "error": "null"},
         ),
     )
     checks = (

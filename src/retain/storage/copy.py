@@ -34,7 +34,7 @@ _IN_ONE_WRITE = 500
 _BEHIND = """insert into search_behind (tenant, round) values (:tenant, 1)
              on conflict (tenant) do update set round = search_behind.round + 1"""
 _RESET_MARK = """insert into job_marks (tenant, job, position, basis, version)
-                 values (:tenant, 'summaries', 0, '', 1)
+                 values (:tenant, 'summaries', 0, '', 1), (:tenant, 'facts', 0, '', 1)
                  on conflict (tenant, job) do update set position = 0, version = job_marks.version + 1"""
 Progress = Callable[[int, int], None]
 """Called with the number of rows done and the total, or 0 if the total is unknown."""

@@ -148,12 +148,38 @@ def learn_name(tx: Transaction, user: str, name: str, other: str, message: Evide
     entities = {row.entity for row in names if row.key == key and row.status == "accepted"}
     is_new = not _is_known(tx, user, names, other_key) or not _is_known(tx, user, names, key)
     is_clear = len(entities) < 2 and not any(row.key == other_key for row in names)
+    if _is_role(other) and any(_is_role(row.name) for row in names if row.entity in entities):
+        is_clear = False  # the user's sister and the user's colleague may be two people
     entity = min(entities, default=None)
     if entity is None:
         entity = ids.uuid7()
         _insert(tx, user, entity, name, "accepted", message)
     status = "accepted" if is_new and is_clear else "proposed"
     _insert(tx, user, entity, other, status, message)
+
+
+def is_ambiguous(tx: Transaction, user: str, name: str, alias: str = "") -> bool:
+    """Return whether a name may mean more than one.
+
+    alias: another name that a message uses for the same. If the name has another role already, such
+           as the user's sister, and the alias is the user's colleague, there may be two.
+    """
+    names = _names(tx, user)
+    key = comparison_key(name)
+    entities = {row.entity for row in names if row.key == key and row.status == "accepted"}
+    if len(entities) > 1:
+        return True
+    roles = {
+        row.key: row.status for row in names if row.entity in entities and _is_role(row.name)
+    }
+    if "accepted" not in roles.values():
+        return False
+    is_other_role = _is_role(alias) and roles.get(comparison_key(alias)) != "accepted"
+    return is_other_role or "proposed" in roles.values()
+
+
+def _is_role(name: str) -> bool:
+    return name.casefold().startswith("the user's ")
 
 
 def _is_known(tx: Transaction, user: str, names: Sequence[_Name], key: str) -> bool:

@@ -60,14 +60,10 @@ from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
-from retain.storage.tables import OF_AGENT_SESSION
 
 MAX_PROFILE_FACTS = 100
 _OF_USERS_FACT = "fact_id in (select id from facts where tenant = :tenant and user_id = :user)"
 _OF_AGENTS_FACT = "fact_id in (select id from facts where tenant = :tenant and agent = :agent)"
-_OF_USERS_SESSION = (
-    "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
-)
 _IN_REVIEW = """(status = 'pending' or (
     conflicts_with is not null and status = 'active' and confirmed = 0 and exists (
         select 1 from facts other where other.tenant = :tenant
@@ -90,12 +86,6 @@ class Facts(Kind):
             of_agent=_OF_AGENTS_FACT,
         ),
         Table("fact_names", order="user_id, entity, name_key", owned="user_id = :user"),
-        Table(
-            "fact_positions",
-            order="session_id",
-            owned=_OF_USERS_SESSION,
-            of_agent=OF_AGENT_SESSION,
-        ),
     )
     checks = (
         Check(

@@ -20,6 +20,7 @@ from retain.base import canonical
 from retain.base.errors import BadAnswer, Invalid
 from retain.base.lazy_pattern import LazyPattern
 from retain.kinds.entries.entry import indent_continuation, least_trusted
+from retain.kinds.facts.extractor import extract
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     MAX_STATEMENT_CHARACTERS,
@@ -156,6 +157,20 @@ class _Refused(Exception):
 def source_of(turns: Sequence[Turn]) -> str:
     """Return the source of a fact that rests on turns: the least trusted."""
     return least_trusted(turn.source for turn in turns)
+
+
+def read_explicit(turns: Sequence[Turn]) -> Reading:
+    """Return what the built-in rules find in the user's own words; documents are not read."""
+    reading = Reading()
+    for turn in turns:
+        if turn.speaker != "user" or turn.is_document:
+            continue
+        for proposal in extract(turn.text, turn.said_at):
+            try:
+                reading.proposals.append(check(replace(proposal, evidence=(turn.seq,)), turns))
+            except _Refused as refusal:
+                reading.refused[str(refusal)] += 1
+    return reading
 
 
 def read_with_model(

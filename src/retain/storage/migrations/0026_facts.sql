@@ -85,14 +85,19 @@ create table fact_names (
 create index fact_names_by_name on fact_names (tenant, user_id, name_key);
 create index fact_names_by_message on fact_names (tenant, session_id, seq);
 
--- The last message of each session from which facts were learned.
+-- The last message of each session from which facts were learned. retry_at: when the learning job looks at the session again, whatever
+-- its last activity: it failed so many times, or it was imported with an old time.
 create table fact_positions (
     tenant {key} not null,
     session_id {key} not null,
     seq {int} not null,
+    tries {int} not null,
+    retry_at {time},
+    error {text},
     primary key (tenant, session_id),
     foreign key (tenant, session_id) references sessions (tenant, id) on delete cascade
 ) {strict};
+create index fact_positions_by_retry on fact_positions (tenant, retry_at) where retry_at is not null;
 
 -- down
 delete from search_items where kind = 'facts';

@@ -1,0 +1,350 @@
+"""Learn facts from the unread turns of a session, in one transaction with its position.
+
+The position of a session is the last message that was read. A commit moves it only if nobody else
+did and the messages that were read are still there, so that each turn is read once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from retain.base import clock
+from retain.base.errors import Invalid, TooLarge
+from retain.base.masking import Policy
+from retain.kinds.facts.chain import LEARNING
+from retain.kinds.facts.changes import NewFact, Step
+from retain.kinds.facts.entities import ABOUT, is_ambiguous, learn_name
+from retain.kinds.facts.fact import (
+    ABOUT_USER,
+    COLUMNS,
+    MAX_STATEMENT_CHARACTERS,
+    MAX_SUBJECT_CHARACTERS,
+    Evidence,
+    Fact,
+    checked_text,
+    comparison_key,
+    fact,
+    from_time,
+    lock_facts,
+    optional_text,
+    subject_name,
+)
+from retain.kinds.facts.proposal import Proposal
+from retain.kinds.facts.reading import Turn, source_of
+from retain.kinds.facts.resolution import Decision, Known, Occasion, decide, stored_predicate
+from retain.messages.content import is_notice
+from retain.messages.message import Message, records
+from retain.search.index import Index
+from retain.storage.database import Transaction
+
+MAX_TURNS = 40
+"""Turns that are read at once."""
+MAX_TURN_TOKENS = 6_000
+"""The tokens of these turns."""
+MAX_MESSAGES = 400
+"""Messages that are read at once, including those of tools."""
+MAX_SHOWN_FACTS = 80
+"""Known facts in a prompt."""
+IMPORTED = "import"
+"""The attribute that importers set on a session."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Unread turns of a session."""
+
+    session: str
+    user: str
+    agent: str
+    position: int  # the last message that was read before
+    upto: int  # the last message of this batch
+    turns: Sequence[Turn]
+    messages: Sequence[tuple[int, str]]  # number and content of each turn, to notice a change
+    last_at: int  # when the session's newest message was written
+    is_last: bool  # nothing is left after it
+
+
+def read_batch(tx: Transaction, session: str) -> Batch | None:
+    """Return the next unread turns of a session, or None if there are none."""
+    row = tx.one(
+        """select user_id, agent, attributes, first_seq from sessions
+           where tenant = :tenant and id = :session""",
+        session=session,
+    )
+    if row is None:
+        return None
+    user, agent, attributes, first = row
+    position = read_position(tx, session)
+    rows = tx.all(
+        """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at,
+                  chatter
+           from messages where tenant = :tenant and session_id = :session and seq > :position
+           order by seq limit :size""",
+        session=session,
+        position=max(position, first - 1),
+        size=MAX_MESSAGES,
+    )
+    if not rows:
+        return None
+    is_imported = bool(json.loads(attributes).get(IMPORTED))
+    messages = records(session, [row[:-1] for row in rows])
+    turns: list[Turn] = []
+    read: list[tuple[int, str]] = []
+    token_count = 0
+    upto = position
+    for message, (*_, chatter) in zip(messages, rows, strict=True):
+        turn = _turn(message, is_imported) if chatter == 0 else None
+        if turn is not None:
+            token_count += message.tokens
+            if turns and (len(turns) == MAX_TURNS or token_count > MAX_TURN_TOKENS):
+                break
+            turns.append(turn)
+            read.append((message.seq, message.raw))
+        upto = message.seq
+    is_last = upto == rows[-1][0] and len(rows) < MAX_MESSAGES
+    last_at = rows[-1][8]
+    return Batch(session, user, agent, position, upto, turns, read, last_at, is_last)
+
+
+def _turn(message: Message, is_imported: bool) -> Turn | None:
+    """Return a message of a user or an agent as a turn; None for any other."""
+    if message.role not in ("user", "assistant") or is_notice(message.content):
+        return None
+    text = message.text
+    if not text.strip():
+        return None
+    speaker = "user" if message.role == "user" else "agent"
+    source = "import" if is_imported else speaker
+    return Turn(message.seq, speaker, text, clock.to_datetime(message.created_micros), source)
+
+
+def read_position(tx: Transaction, session: str) -> int:
+    """Return the number of the last message of a session that was read."""
+    row = tx.one(
+        "select seq from fact_positions where tenant = :tenant and session_id = :session",
+        session=session,
+    )
+    return int(row[0]) if row else 0
+
+
+def facts_to_show(tx: Transaction, user: str, turns: Sequence[Turn]) -> list[Fact]:
+    """Return the current facts about the user and about everybody whose name is in the turns."""
+    text = "\n".join(turn.text for turn in turns).casefold()
+    subjects = tx.all(
+        """select distinct subject from facts
+           where tenant = :tenant and user_id = :user and status = 'active'""",
+        user=user,
+    )
+    names = tx.all(
+        """select name, alias.name_key from fact_names join fact_names alias
+           on alias.tenant = :tenant and alias.user_id = fact_names.user_id
+           and alias.entity = fact_names.entity and alias.status = 'accepted'
+           where fact_names.tenant = :tenant and fact_names.user_id = :user
+           and fact_names.status = 'accepted'""",
+        user=user,
+    )
+    keys = {comparison_key(ABOUT_USER)}
+    keys |= {comparison_key(name) for (name,) in subjects if _is_mentioned(name, text)}
+    keys |= {key for name, key in names if _is_mentioned(name, text)}
+    rows = [
+        row
+        for key in sorted(keys)
+        for row in tx.all(
+            f"""select {COLUMNS} from facts
+                where tenant = :tenant and user_id = :user and subject_key = :key
+                and status = 'active' and coalesce(valid_to, :now + 1) > :now
+                order by learned_at desc, id desc limit :size""",
+            user=user,
+            key=key,
+            size=MAX_SHOWN_FACTS,
+        )
+    ]
+    facts = sorted((fact(row) for row in rows), key=lambda item: (item.learned_at, item.id))
+    return facts[-MAX_SHOWN_FACTS:]
+
+
+def _is_mentioned(name: str, text: str) -> bool:
+    """Return whether a text may speak of somebody: it has a word of the name."""
+    words = name.casefold().removeprefix("the user's ").replace("(", " ").replace(")", " ").split()
+    return any(word in text for word in words if len(word) > 1)
+
+
+def commit(
+    tx: Transaction, index: Index, batch: Batch, proposals: Sequence[Proposal], policy: Policy
+) -> Counter[str] | None:
+    """Store what was learned and move the position; return the number of each decision.
+
+    Return None and change nothing if another process read the turns, or if a message or the session
+    was removed meanwhile.
+    """
+    tx.lock_rows(
+        "select 1 from sessions where tenant = :tenant and id = :session", session=batch.session
+    )
+    if not _is_unchanged(tx, batch):
+        return None
+    lock_facts(tx, batch.user)
+    counts: Counter[str] = Counter()
+    turns = {turn.seq: turn for turn in batch.turns}
+    for proposal in proposals:
+        cited = [turns[seq] for seq in proposal.evidence if seq in turns]
+        if cited:
+            counts[_learn(tx, index, batch, proposal, cited, policy)] += 1
+    tx.send(
+        """insert into fact_positions (tenant, session_id, seq, tries) values (:tenant, :session, :seq, 0)
+           on conflict (tenant, session_id) do update
+           set seq = excluded.seq, tries = 0, retry_at = null, error = null""",
+        session=batch.session,
+        seq=batch.upto,
+    )
+    return counts
+
+
+def _is_unchanged(tx: Transaction, batch: Batch) -> bool:
+    """Return whether the position and the turns of a batch are as they were read."""
+    session = tx.one(
+        "select user_id from sessions where tenant = :tenant and id = :session",
+        session=batch.session,
+    )
+    if session != (batch.user,) or read_position(tx, batch.session) != batch.position:
+        return False
+    if not batch.messages:
+        return True
+    stored = tx.all(
+        """select seq, content from messages where tenant = :tenant and session_id = :session
+           and seq >= :first and seq <= :last and chatter = 0""",
+        session=batch.session,
+        first=batch.messages[0][0],
+        last=batch.messages[-1][0],
+    )
+    return set(batch.messages) <= set(stored)
+
+
+def _learn(
+    tx: Transaction,
+    index: Index,
+    batch: Batch,
+    proposal: Proposal,
+    cited: Sequence[Turn],
+    policy: Policy,
+) -> str:
+    """Apply one proposal and return what became of it."""
+    try:
+        new = _words(proposal, policy)
+        alias = subject_name(proposal.alias, "alias", policy) if proposal.alias else ""
+    except (Invalid, TooLarge):
+        return "refused"
+    newest = max(cited, key=lambda turn: turn.seq)
+    said = Occasion(batch.session, newest.seq, newest.said_at)
+    source = source_of(cited)
+    decision = decide(
+        proposal,
+        known_facts(tx, batch.user, new.subject),
+        said,
+        source=source,
+        is_ambiguous=is_ambiguous(tx, batch.user, new.subject, alias),
+    )
+    if decision.action == "ignore":
+        return "ignored"
+    evidence = [Evidence(batch.session, turn.seq) for turn in cited]
+    if alias and source == "user" and alias != new.subject:
+        learn_name(tx, batch.user, new.subject, alias, evidence[-1])
+    step = Step(tx, index, LEARNING, batch.user, source=source, agent=batch.agent)
+    if decision.action == "support":
+        step.support(decision.fact.id, evidence)  # type: ignore[union-attr]
+        return "supported"
+    needs_review = decision.needs_review or any(turn.is_document for turn in cited)
+    _add(step, new, decision, evidence, needs_review)
+    if needs_review:
+        return "pending"
+    if decision.conflicts_with is not None:
+        return "unclear"
+    return decision.how if decision.replaces is not None else "added"
+
+
+def _add(
+    step: Step, new: NewFact, decision: Decision, evidence: Sequence[Evidence], needs_review: bool
+) -> None:
+    dated = NewFact(
+        new.subject,
+        new.statement,
+        new.predicate,
+        new.object,
+        new.topic,
+        from_time(decision.valid_from, "valid_from"),
+        from_time(decision.valid_to, "valid_to"),
+        new.confidence,
+    )
+    step.add(
+        dated,
+        evidence,
+        replaces=decision.replaces.id if decision.replaces else None,
+        how=decision.how,
+        conflicts_with=decision.conflicts_with.id if decision.conflicts_with else None,
+        needs_review=needs_review,
+    )
+
+
+def _words(proposal: Proposal, policy: Policy) -> NewFact:
+    """Return the words of a proposal as they are stored."""
+    return NewFact(
+        subject_name(proposal.subject, "subject", policy),
+        checked_text(proposal.statement, "statement", MAX_STATEMENT_CHARACTERS, policy),
+        optional_text(stored_predicate(proposal), "predicate", MAX_SUBJECT_CHARACTERS, policy),
+        optional_text(proposal.object, "object", MAX_STATEMENT_CHARACTERS, policy),
+        proposal.topic,
+        confidence=proposal.confidence,
+    )
+
+
+def known_facts(tx: Transaction, user: str, subject: str) -> list[Known]:
+    """Return all facts about a subject, by any of its names, with the messages that say so."""
+    values = {"user": user, "about": comparison_key(subject)}
+    rows = tx.all(
+        f"""select {COLUMNS} from facts
+            where tenant = :tenant and user_id = :user and {ABOUT} order by learned_at, id""",
+        **values,
+    )
+    said: dict[str, Occasion] = {}
+    messages = tx.all(
+        f"""select facts.id, messages.session_id, messages.seq, messages.created_at
+            from facts join fact_evidence evidence
+            on evidence.tenant = :tenant and evidence.fact_id = facts.id
+            join messages on messages.tenant = :tenant
+            and messages.session_id = evidence.session_id and messages.seq = evidence.seq
+            where facts.tenant = :tenant and user_id = :user and {ABOUT}
+            and status in ('active', 'pending')
+            order by messages.created_at, messages.seq""",
+        **values,
+    )
+    for id, session, seq, created_at in messages:
+        said[id] = Occasion(session, seq, clock.to_datetime(created_at))
+    last_words = _last_words_of_people(tx, values)
+    known = []
+    for row in rows:
+        item = fact(row)
+        added = Occasion("", 0, item.learned_at)
+        is_retracted = item.status == "retracted" and last_words.get(item.id) == "retracted"
+        known.append(Known(item, said.get(item.id, added), is_retracted))
+    return known
+
+
+def _last_words_of_people(tx: Transaction, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the last thing that a person said about each retracted fact."""
+    rows = tx.all(
+        f"""select facts.id, action from facts join fact_events event
+            on event.tenant = :tenant and event.fact_id = facts.id
+            where facts.tenant = :tenant and user_id = :user and {ABOUT}
+            and facts.status = 'retracted' and actor in ('user', 'admin') and undone = 0
+            and action <> 'undone' order by facts.id, number""",
+        **values,
+    )
+    return dict(rows)
+
+
+def today(tx: Transaction) -> datetime:
+    """Return the database's date."""
+    return clock.to_datetime(tx.now)
