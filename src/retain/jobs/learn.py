@@ -17,6 +17,7 @@ from retain.base import clock, masking
 from retain.base.errors import BadAnswer, NoModel, RetainError, StorageError
 from retain.base.tokens import estimate
 from retain.jobs.job import JobResult, Progress
+from retain.jobs.model_calls import MAX_ERROR_CHARACTERS
 from retain.jobs.session_marks import (
     SESSIONS,
     SESSIONS_PER_READ,
@@ -238,8 +239,9 @@ def _learn_session(services: Services, tenant: str, session: _Due) -> JobResult:
     except (NoModel, StorageError):
         raise
     except RetainError as error:
+        problem = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]
         services.database.write(
-            tenant, lambda tx: _note_failure(tx, session.session, error), idempotent=True
+            tenant, lambda tx: _note_failure(tx, session.session, problem), idempotent=True
         )
         place = f"tenant {tenant}, session {session.session}"
         return JobResult(failed=1, errors=(f"{place}: {error}",))
@@ -269,9 +271,7 @@ def _read_all(
     done = 0
     attempts = 0
     while attempts < MAX_ATTEMPTS:
-        batch = services.database.read(
-            tenant, lambda tx: learning.read_batch(tx, session.session)
-        )
+        batch = services.database.read(tenant, lambda tx: learning.read_batch(tx, session.session))
         if batch is None:
             return JobResult(done=done)
         if model is not None and _is_too_early(services, tenant, batch):
@@ -304,7 +304,10 @@ def _read(
     if not batch.turns:
         return Reading()
     if model is None or lease is None:
-        return read_explicit(batch.turns)
+        recent = services.database.read(
+            tenant, lambda tx: learning.recent_proposals(tx, batch.session)
+        )
+        return read_explicit(batch.turns, recent)
     known, today = services.database.read(
         tenant,
         lambda tx: (learning.facts_to_show(tx, batch.user, batch.turns), learning.today(tx)),
@@ -355,16 +358,15 @@ def _require_tokens(services: Services, tenant: str, expected: int) -> None:
         )
 
 
-def _note_failure(tx: Transaction, session: str, error: RetainError) -> None:
+def _note_failure(tx: Transaction, session: str, error: str) -> None:
     """Set the time of the next try of a session."""
     row = tx.one(
         "select tries from fact_positions where tenant = :tenant and session_id = :session",
         session=session,
     )
     tries = (row[0] if row else 0) + 1
-    text = f"{type(error).__name__}: {error}"[:1000]
     pause = round(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)] * clock.SECOND)
-    if _is_given_up(tries, text):
+    if _is_given_up(tries, error):
         pause = clock.DAY
     tx.run(
         """insert into fact_positions (tenant, session_id, seq, tries, retry_at, error)
@@ -375,7 +377,7 @@ def _note_failure(tx: Transaction, session: str, error: RetainError) -> None:
         session=session,
         tries=tries,
         retry_at=tx.now + pause,
-        error=text,
+        error=error,
     )
 
 

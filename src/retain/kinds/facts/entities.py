@@ -6,7 +6,7 @@ are facts about all. Two entities are merged by a person only; learning may prop
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from retain.base import ids
@@ -148,7 +148,7 @@ def learn_name(tx: Transaction, user: str, name: str, other: str, message: Evide
     entities = {row.entity for row in names if row.key == key and row.status == "accepted"}
     is_new = not _is_known(tx, user, names, other_key) or not _is_known(tx, user, names, key)
     is_clear = len(entities) < 2 and not any(row.key == other_key for row in names)
-    if _is_role(other) and any(_is_role(row.name) for row in names if row.entity in entities):
+    if is_role(other) and any(is_role(row.name) for row in names if row.entity in entities):
         is_clear = False  # the user's sister and the user's colleague may be two people
     entity = min(entities, default=None)
     if entity is None:
@@ -158,27 +158,28 @@ def learn_name(tx: Transaction, user: str, name: str, other: str, message: Evide
     _insert(tx, user, entity, other, status, message)
 
 
-def is_ambiguous(tx: Transaction, user: str, name: str, alias: str = "") -> bool:
+def is_ambiguous(tx: Transaction, user: str, name: str, roles: Iterable[str]) -> bool:
     """Return whether a name may mean more than one.
 
-    alias: another name that a message uses for the same. If the name has another role already, such
-           as the user's sister, and the alias is the user's colleague, there may be two.
+    roles: what those of this name are to the user, such as the user's sister. If there are several,
+           and no person said that they are the same, there may be two of this name.
     """
     names = _names(tx, user)
     key = comparison_key(name)
     entities = {row.entity for row in names if row.key == key and row.status == "accepted"}
     if len(entities) > 1:
         return True
-    roles = {
-        row.key: row.status for row in names if row.entity in entities and _is_role(row.name)
+    accepted = {
+        row.key
+        for row in names
+        if row.entity in entities and row.status == "accepted" and is_role(row.name)
     }
-    if "accepted" not in roles.values():
-        return False
-    is_other_role = _is_role(alias) and roles.get(comparison_key(alias)) != "accepted"
-    return is_other_role or "proposed" in roles.values()
+    role_keys = {comparison_key(role) for role in roles}
+    return len(role_keys | accepted) > 1 and not role_keys <= accepted
 
 
-def _is_role(name: str) -> bool:
+def is_role(name: str) -> bool:
+    """Return whether a name says what somebody is to the user."""
     return name.casefold().startswith("the user's ")
 
 

@@ -17,7 +17,7 @@ from retain.base.errors import Invalid, TooLarge
 from retain.base.masking import Policy
 from retain.kinds.facts.chain import LEARNING
 from retain.kinds.facts.changes import NewFact, Step
-from retain.kinds.facts.entities import ABOUT, is_ambiguous, learn_name
+from retain.kinds.facts.entities import ABOUT, is_ambiguous, is_role, learn_name
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     COLUMNS,
@@ -35,7 +35,14 @@ from retain.kinds.facts.fact import (
 )
 from retain.kinds.facts.proposal import Proposal
 from retain.kinds.facts.reading import Turn, source_of
-from retain.kinds.facts.resolution import Decision, Known, Occasion, decide, stored_predicate
+from retain.kinds.facts.resolution import (
+    Decision,
+    Known,
+    Occasion,
+    decide,
+    is_exclusive,
+    stored_predicate,
+)
 from retain.messages.content import is_notice
 from retain.messages.message import Message, records
 from retain.search.index import Index
@@ -97,7 +104,7 @@ def read_batch(tx: Transaction, session: str) -> Batch | None:
     token_count = 0
     upto = position
     for message, (*_, chatter) in zip(messages, rows, strict=True):
-        turn = _turn(message, is_imported) if chatter == 0 else None
+        turn = _turn(message, user, is_imported) if chatter == 0 else None
         if turn is not None:
             token_count += message.tokens
             if turns and (len(turns) == MAX_TURNS or token_count > MAX_TURN_TOKENS):
@@ -110,16 +117,24 @@ def read_batch(tx: Transaction, session: str) -> Batch | None:
     return Batch(session, user, agent, position, upto, turns, read, last_at, is_last)
 
 
-def _turn(message: Message, is_imported: bool) -> Turn | None:
+def _turn(message: Message, user: str, is_imported: bool) -> Turn | None:
     """Return a message of a user or an agent as a turn; None for any other."""
     if message.role not in ("user", "assistant") or is_notice(message.content):
         return None
     text = message.text
     if not text.strip():
         return None
-    speaker = "user" if message.role == "user" else "agent"
-    source = "import" if is_imported else speaker
-    return Turn(message.seq, speaker, text, clock.to_datetime(message.created_micros), source)
+    source = "user" if message.role == "user" else "agent"
+    speaker = source
+    if source == "user" and message.author not in (None, user):
+        speaker = str(message.author)  # another person in the conversation
+    return Turn(
+        message.seq,
+        speaker,
+        text,
+        clock.to_datetime(message.created_micros),
+        "import" if is_imported else source,
+    )
 
 
 def read_position(tx: Transaction, session: str) -> int:
@@ -165,6 +180,30 @@ def facts_to_show(tx: Transaction, user: str, turns: Sequence[Turn]) -> list[Fac
     ]
     facts = sorted((fact(row) for row in rows), key=lambda item: (item.learned_at, item.id))
     return facts[-MAX_SHOWN_FACTS:]
+
+
+def recent_proposals(tx: Transaction, session: str) -> list[Proposal]:
+    """Return what was learned from a session and is still true, oldest first, for corrections."""
+    rows = tx.all(
+        f"""select {COLUMNS} from facts where tenant = :tenant and status = 'active' and id in (
+                select fact_id from fact_evidence
+                where tenant = :tenant and session_id = :session)
+            order by learned_at desc, id desc limit :size""",
+        session=session,
+        size=MAX_SHOWN_FACTS,
+    )
+    return [
+        Proposal(
+            item.subject,
+            item.statement,
+            item.predicate,
+            item.object,
+            item.topic,
+            exclusive=is_exclusive(item.predicate),
+            about=item.id,
+        )
+        for item in map(fact, reversed(rows))
+    ]
 
 
 def _is_mentioned(name: str, text: str) -> bool:
@@ -240,12 +279,14 @@ def _learn(
     newest = max(cited, key=lambda turn: turn.seq)
     said = Occasion(batch.session, newest.seq, newest.said_at)
     source = source_of(cited)
+    known = known_facts(tx, batch.user, new.subject)
+    roles = _roles(new, alias, known)
     decision = decide(
         proposal,
-        known_facts(tx, batch.user, new.subject),
+        known,
         said,
         source=source,
-        is_ambiguous=is_ambiguous(tx, batch.user, new.subject, alias),
+        is_ambiguous=bool(roles) and is_ambiguous(tx, batch.user, new.subject, roles),
     )
     if decision.action == "ignore":
         return "ignored"
@@ -263,6 +304,15 @@ def _learn(
     if decision.conflicts_with is not None:
         return "unclear"
     return decision.how if decision.replaces is not None else "added"
+
+
+def _roles(new: NewFact, alias: str, known: Sequence[Known]) -> set[str]:
+    """Return what those of a name are to the user: the user's sister, the user's colleague."""
+    roles = {alias, new.object if new.predicate == "is" else ""}
+    for item in known:
+        if item.fact.predicate == "is" and item.fact.status == "active":
+            roles.add(item.fact.object)
+    return {role for role in roles if is_role(role)}
 
 
 def _add(

@@ -123,7 +123,7 @@ class Turn:
     """A message to learn from."""
 
     seq: int
-    speaker: str  # "user" or "agent"
+    speaker: str  # "user", "agent", or the name of another person
     text: str
     said_at: datetime
     source: str  # "user" or "agent", and "import" for both if the session was imported
@@ -159,13 +159,17 @@ def source_of(turns: Sequence[Turn]) -> str:
     return least_trusted(turn.source for turn in turns)
 
 
-def read_explicit(turns: Sequence[Turn]) -> Reading:
-    """Return what the built-in rules find in the user's own words; documents are not read."""
+def read_explicit(turns: Sequence[Turn], recent: Sequence[Proposal] = ()) -> Reading:
+    """Return what the built-in rules find in people's own words; documents are not read.
+
+    recent: what earlier turns said, which a turn may correct
+    """
     reading = Reading()
     for turn in turns:
-        if turn.speaker != "user" or turn.is_document:
+        if turn.speaker == "agent" or turn.is_document:
             continue
-        for proposal in extract(turn.text, turn.said_at):
+        earlier = [*recent, *reading.proposals]
+        for proposal in extract(turn.text, turn.said_at, turn.speaker, earlier):
             try:
                 reading.proposals.append(check(replace(proposal, evidence=(turn.seq,)), turns))
             except _Refused as refusal:
@@ -251,7 +255,7 @@ def _parse_fact(item: Any, turns: Sequence[Turn], known: Sequence[Fact]) -> Prop
     is_ended = item.get("ended", False)
     if not isinstance(is_ended, bool):
         raise _Refused("malformed")
-    relation = texts["relation"] or "new"
+    relation: Relation = texts["relation"] or "new"  # type: ignore[assignment]
     if relation not in RELATIONS:
         raise _Refused("malformed")
     about = _about(item.get("fact"), known)
@@ -265,7 +269,7 @@ def _parse_fact(item: Any, turns: Sequence[Turn], known: Sequence[Fact]) -> Prop
         statement=texts["statement"],
         predicate=texts["predicate"],
         object=texts["object"],
-        topic=texts["topic"] if texts["topic"] in TOPICS else "other",  # type: ignore[arg-type]
+        topic=texts["topic"] if texts["topic"] in TOPICS else "other",
         valid_from=_date(item.get("since")),
         valid_to=_date(item.get("until")),
         exclusive=is_exclusive(texts["predicate"]),
@@ -288,7 +292,7 @@ def _about(number: Any, known: Sequence[Fact]) -> Fact | None:
 
 
 def _checked_relation(
-    relation: str, about: Fact | None, messages: Sequence[int], turns: Sequence[Turn]
+    relation: Relation, about: Fact | None, messages: Sequence[int], turns: Sequence[Turn]
 ) -> Relation:
     """Return a relation that the messages bear out: a correction has words that say so."""
     if relation == "corrects" and about is not None:

@@ -27,8 +27,8 @@ PLAN_AFTER = timedelta(days=1)
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _PART = re.compile(r"\s*,\s*|\s+in\s+")
 _NEGATION = re.compile(
-    r"(?:(?:is|are|was|does|do|did|has|have|will)\s+)?(?:not|no longer|never)\s+"
-    r"|(?:isn|aren|wasn|doesn|don|didn|hasn|haven)['’]t\s+"
+    r"(?:(?:(?:is|are|was|does|do|did|has|have|will)\s+)?(?:not|no longer|never)"
+    r"|(?:isn|aren|wasn|doesn|don|didn|hasn|haven)['’]t)(?:\s+|$)"
 )
 _AUXILIARY = re.compile(r"(?:(?:is|are|am|was|has been|currently|now)\s+)+(?=\w)")
 _ARTICLES = frozenset({"a", "an", "the", "der", "die", "das", "ein", "eine", "einen", "einem"})
@@ -174,6 +174,9 @@ def decide(
     source:       who said so
     is_ambiguous: the subject's name means more than one person
     """
+    if proposal.ends:  # the end of one thing is the beginning of another
+        start = proposal.valid_to or proposal.valid_from
+        proposal = replace(proposal, valid_from=start, valid_to=None)
     decision = _decide(proposal, known, said, source, is_ambiguous)
     if decision.action != "add":
         return decision
@@ -272,6 +275,10 @@ class _Judge:
         if finer:
             return self._replace(finer[0], "refined", active)
         contradicted = [item for item in active if self._contradicts(item)]
+        how: How = "changed"
+        if self._proposal.relation == "corrects" and self._proposal.about is None:
+            how = "corrected"
+            contradicted = contradicted or [item for item in active if self._was_said_here(item)]
         if contradicted:
             newest = contradicted[0]
             for item in contradicted[1:]:
@@ -279,8 +286,18 @@ class _Judge:
                     newest = item
             if self._proposal.ends and not self._own.object and len(contradicted) > 1:
                 return _unclear(newest.fact, "it does not say which of them ended")
-            return self._replace(newest, "changed", active)
+            return self._replace(newest, how, active)
         return Decision("add", "new")
+
+    def _was_said_here(self, item: Known) -> bool:
+        """Return whether this conversation stated something that is of the same kind."""
+        other = _meaning_of(item.fact)
+        is_same_kind = self._own.predicate == other.predicate and bool(self._own.predicate)
+        return (
+            is_same_kind
+            and self._own.is_positive == other.is_positive
+            and item.said.session == self._said.session
+        )
 
     def _contradicts(self, item: Known) -> bool:
         other = _meaning_of(item.fact)
