@@ -15,7 +15,6 @@ from itertools import islice
 
 from retain.base import clock, masking
 from retain.base.errors import BadAnswer, NoModel, RetainError, StorageError
-from retain.base.tokens import estimate
 from retain.jobs.job import JobResult, Progress
 from retain.jobs.model_calls import MAX_ERROR_CHARACTERS
 from retain.jobs.session_marks import (
@@ -28,14 +27,7 @@ from retain.jobs.session_marks import (
 )
 from retain.kinds.facts import learning
 from retain.kinds.facts.learning import Batch
-from retain.kinds.facts.reading import (
-    MAX_ANSWER_TOKENS,
-    PROMPT_TOKENS,
-    Reading,
-    make_prompt,
-    read_explicit,
-    read_with_model,
-)
+from retain.kinds.facts.reading import Reading, read_explicit, read_with_model
 from retain.kinds.kind import Owner, Services
 from retain.models import Model
 from retain.storage import leases
@@ -57,6 +49,8 @@ MAX_ATTEMPTS = 3
 """Attempts to read turns that are removed meanwhile."""
 SESSIONS_PER_RUN = 1_000
 """A run with more due sessions leaves the others to the next one, so that other jobs can run."""
+MAX_CALL_TOKENS = 12_500
+"""About the tokens of the largest call: instructions, known facts, turns and answer."""
 UNKNOWN_CALL_TOKENS = 8_000
 """The tokens of a call for which the service reports none."""
 
@@ -81,7 +75,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     if services.settings.facts == "off":
         return JobResult()
     try:
-        _require_tokens(services, tenant, 0)
+        _require_tokens(services, tenant)
     except _Stopped:
         return JobResult(left=len(due_sessions(services, tenant, limit=1)))
     mark, retries = services.database.read(
@@ -156,7 +150,7 @@ def problems(services: Services, tenant: str) -> list[str]:
         outcome = "given up for a day" if _is_given_up(tries, error) else "will be tried again"
         sentences.append(f"Facts of session {session}: failed {tries} times, {outcome}. {error}")
     try:
-        _require_tokens(services, tenant, 0)
+        _require_tokens(services, tenant)
     except _Stopped as reason:
         if due_sessions(services, tenant, limit=1):
             sentences.append(str(reason))
@@ -312,8 +306,7 @@ def _read(
         tenant,
         lambda tx: (learning.facts_to_show(tx, batch.user, batch.turns), learning.today(tx)),
     )
-    expected = PROMPT_TOKENS + estimate(make_prompt(batch.turns, known, today)) + MAX_ANSWER_TOKENS
-    _require_tokens(services, tenant, expected)
+    _require_tokens(services, tenant)
     seconds = services.settings.model_seconds + COMMIT_SECONDS
     if not leases.renew(services.database, lease, seconds):
         return None
@@ -331,8 +324,8 @@ def _commit(services: Services, tenant: str, batch: Batch, reading: Reading) -> 
     return counts is not None
 
 
-def _require_tokens(services: Services, tenant: str, expected: int) -> None:
-    """Raise `_Stopped` if a call would use more tokens than the tenant has left."""
+def _require_tokens(services: Services, tenant: str) -> None:
+    """Raise `_Stopped` if a call could use more tokens than the tenant has left."""
     limit = services.settings.facts_tokens_per_day
     if services.settings.facts != "model" or not limit:
         return
@@ -351,7 +344,7 @@ def _require_tokens(services: Services, tenant: str, expected: int) -> None:
         return int(row[0]) if row else 0
 
     used = services.database.read(tenant, work)
-    if used >= limit or used + min(expected, limit) > limit:
+    if used and used + MAX_CALL_TOKENS > limit:
         raise _Stopped(
             f"Facts of tenant {tenant}: {used:,} of {limit:,} tokens were used within 24 hours; "
             "learning goes on later. Raise facts_tokens_per_day to learn faster."

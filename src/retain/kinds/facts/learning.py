@@ -155,7 +155,7 @@ def facts_to_show(tx: Transaction, user: str, turns: Sequence[Turn]) -> list[Fac
         user=user,
     )
     names = tx.all(
-        """select name, alias.name_key from fact_names join fact_names alias
+        """select fact_names.name, alias.name_key from fact_names join fact_names alias
            on alias.tenant = :tenant and alias.user_id = fact_names.user_id
            and alias.entity = fact_names.entity and alias.status = 'accepted'
            where fact_names.tenant = :tenant and fact_names.user_id = :user

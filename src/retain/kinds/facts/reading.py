@@ -205,10 +205,6 @@ def make_prompt(turns: Sequence[Turn], known: Sequence[Fact], today: datetime) -
     return "\n".join(lines)
 
 
-PROMPT_TOKENS = 1_500
-"""About the length of the instructions and the schema."""
-
-
 def _known_line(fact: Fact) -> str:
     words = f"{fact.predicate} | {fact.object}" if fact.predicate else "-"
     since = f", since {fact.valid_from:%Y-%m-%d}" if fact.valid_from else ""
