@@ -40,6 +40,19 @@ def make_session(me: Scope, mark: str) -> str:
     ).id
 
 
+def make_read_session(me: Scope, mark: str) -> None:
+    """Make a session from which facts were learned."""
+    id = make_session(me, mark)
+    me.services.database.write(
+        me.owner.tenant,
+        lambda tx: tx.run(
+            """insert into fact_positions (tenant, session_id, seq, tries)
+               values (:tenant, :id, 0, 0)""",
+            id=id,
+        ),
+    )
+
+
 def make_agents(me: Scope, mark: str) -> None:
     me.agents.add(f"agent of {mark}", prompt=mark, tools=["search_memory"], icon="🍳")
     me.agents.edit(f"agent of {mark}", model=f"model {mark}")
@@ -212,7 +225,7 @@ def make_graph(me: Scope, mark: str) -> None:
 
 EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
-    "sessions": make_session,
+    "sessions": make_read_session,
     "messages": make_messages,
     "facts": make_facts,
     "summaries": make_summaries,

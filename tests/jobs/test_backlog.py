@@ -17,7 +17,7 @@ def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory]
         consolidate="propose", retention_days=30,
     )  # fmt: skip
     me = memory.scope(tenant="acme", user="ada", agent="scout")
-    nothing = {"index": 0, "summaries": 0, "consolidations": 0, "retention": 0}
+    nothing = {"index": 0, "summaries": 0, "facts": 0, "consolidations": 0, "retention": 0}
     me.sessions.add("s")
     assert count_backlog(memory.services, "acme") == nothing
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
@@ -31,6 +31,7 @@ def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory]
     assert count_backlog(memory.services, "acme") == {
         **nothing,
         "summaries": 1,
+        "facts": 1,
         "consolidations": 1,
         "retention": 1,
     }
@@ -40,12 +41,16 @@ def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory]
     assert count_backlog(memory.services, "acme") == nothing
     me.sessions.add("old")
     me.messages.append("old", "user", "Hello.", created_at=moment - timedelta(days=31))
-    assert count_backlog(memory.services, "acme") == {**nothing, "retention": 1}
+    assert count_backlog(memory.services, "acme") == {**nothing, "facts": 1, "retention": 1}
 
 
 def test_disabled_jobs_have_no_backlog(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(
-        summary_enabled=False, summary_threshold=3, consolidate="off", retention_days=0
+        summary_enabled=False,
+        summary_threshold=3,
+        facts="off",
+        consolidate="off",
+        retention_days=0,
     )
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -426,6 +428,31 @@ def test_a_user_erased_meanwhile_leaves_nothing(open_memory: Open) -> None:
     )
     assert result == JobResult()
     assert me.facts.list(include_replaced=True).items == []
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_a_user_erased_during_a_commit_leaves_nothing(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory()
+    talk(memory, "I live in Porto. My sister Clara lives in Rome.")
+    is_written = threading.Event()
+    commit = learning.commit
+
+    def slow_commit(*arguments: Any) -> Any:
+        result = commit(*arguments)
+        is_written.set()
+        time.sleep(0.3)
+        return result
+
+    monkeypatch.setattr(learning, "commit", slow_commit)
+    worker = threading.Thread(target=run, args=(memory,))
+    worker.start()
+    assert is_written.wait(10)
+    memory.erase(tenant="acme", user="ada")
+    worker.join()
+    left = {table: count for table, count in memory.counts(exact=True).items() if count}
+    assert not {table for table in left if table.startswith(("fact", "messages", "sessions"))}
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 

@@ -155,7 +155,9 @@ def test_a_session_removed_meanwhile_is_no_failure(open_memory: Open) -> None:
 
 
 def test_jobs_run_for_every_tenant_or_the_given_ones(open_memory: Open) -> None:
-    memory = with_model(open_memory(summary_enabled=True, embedder="none"), ScriptedModel(ANSWER))
+    memory = with_model(
+        open_memory(summary_enabled=True, facts="off", embedder="none"), ScriptedModel(ANSWER)
+    )
     for tenant in ("a", "b", "c"):
         fill(memory.scope(tenant=tenant, user="ada", agent="scout"), "long", 41)
     assert memory.run_jobs(tenants=["b"]).jobs["summaries"].done == 1

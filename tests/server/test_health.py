@@ -133,7 +133,14 @@ def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:
     assert everything["database"] == memory.database.name
     assert calling("acme", ["read", "write"]).get("/api/status").status_code == 403
     assert mine["model"] == "none"
-    assert mine["work"].keys() == {"index", "vectors", "summaries", "consolidations", "retention"}
+    assert mine["work"].keys() == {
+        "index",
+        "vectors",
+        "summaries",
+        "facts",
+        "consolidations",
+        "retention",
+    }
     assert (mine["started_at"], mine["worked_at"]) == (None, None), (
         "when the server works is about all tenants"
     )

@@ -24,6 +24,11 @@ _KEYS = "delete from keys where tenant = :tenant and user_id = :user"
 _NO_MESSAGES = (
     "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
 )
+_FACTS = (
+    "delete from facts where tenant = :tenant and user_id = :user",
+    "delete from fact_names where tenant = :tenant and user_id = :user",
+)
+"""Facts that were learned from the user's sessions while these were being removed."""
 
 
 NOT_REACHED = (
@@ -79,6 +84,8 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
             removed[table.name] = (
                 len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
             )
+        for statement in _FACTS:
+            tx.send(statement, user=user)
         tx.send(_NO_MESSAGES, user=user)
         tx.send(_KEYS, user=user)
         return tx.now, removed, _hash_audit_subjects(tx, user)

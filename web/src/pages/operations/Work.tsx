@@ -7,6 +7,7 @@ const KINDS: Record<string, [string, string]> = {
   vectors: ["Vectors", "texts that search by meaning does not cover yet"],
   index: ["Index", "tenants whose search index is incomplete"],
   summaries: ["Summaries", "conversations to summarise"],
+  facts: ["Facts", "conversations to learn facts from"],
   consolidations: ["Consolidations", "agents with journal entries to consolidate"],
   retention: ["Retention", "records older than the retention period"],
 };
