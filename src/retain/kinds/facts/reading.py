@@ -339,7 +339,10 @@ def check(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
     if is_instruction(proposal, cited):
         raise _Refused("instruction")
     heard = _stems("\n".join(turn.text for turn in _with_questions(cited, turns)))
-    own = _stems(proposal.statement) - _stems(proposal.subject)
+    named = _stems(proposal.subject)
+    if proposal.subject != ABOUT_USER and not named & (_stems(proposal.statement) | heard):
+        raise _Refused("about nobody")
+    own = _stems(proposal.statement) - named
     if own and not own & heard:
         raise _Refused("not in the messages")
     claimed = _stems(proposal.object) or own

@@ -208,7 +208,7 @@ def _decide(
         return Decision("ignore", "known to have ended")
 
     active = [item for item in current if item.fact.status == "active"]
-    judge = _Judge(proposal, own, said, source, is_ambiguous)
+    judge = _Judge(proposal, own, said, source, is_ambiguous, known)
     if proposal.about is not None:
         for item in active:
             if item.fact.id == proposal.about:
@@ -222,8 +222,15 @@ class _Judge:
     """Compares one proposal with the active facts about its subject."""
 
     def __init__(
-        self, proposal: Proposal, own: Meaning, said: Occasion, source: str, is_ambiguous: bool
+        self,
+        proposal: Proposal,
+        own: Meaning,
+        said: Occasion,
+        source: str,
+        is_ambiguous: bool,
+        known: Sequence[Known],
     ) -> None:
+        self._known = known
         self._proposal = proposal
         self._own = own
         self._said = said
@@ -366,6 +373,11 @@ class _Judge:
             return _unclear(newer.fact, "the message is older than what is known")
         if self._proposal.ends:
             return Decision("ignore", "the message is older than what is known")
+        for item in self._known:
+            is_over = item.fact.status == "replaced" or item.fact.valid_to is not None
+            is_stated = item.fact.status in ("active", "replaced")
+            if is_over and is_stated and _says_the_same(item.fact, self._proposal, self._own):
+                return Decision("support", "known to have been true", fact=item.fact)
         end = newer.fact.valid_from or newer.said.said_at
         start = self._proposal.valid_from
         if end < (start or self._said.said_at):
