@@ -85,7 +85,7 @@ _SINCE = _compile(
 _UNTIL = _compile(rf"(?:until|till|through|bis) {_ARTICLE}({_PERIOD})")
 _LENGTH = _compile(
     r"(?:for|seit)(?: (?:about|around|over|almost|nearly|more than|the last|the past|etwa|über|fast))*"
-    rf" ({NUMBER} {UNIT})(?: now)?"
+    rf" ({NUMBER} {UNIT})(?: and {NUMBER} {UNIT})?(?: now)?"
 )
 _AT = _compile(
     rf"(?:(?:back in|in|on|during|im|am)(?: the)? ((?:{_PART})?{_DATE}|{_WEEKDAY}|{_RELATIVE})"

@@ -60,99 +60,16 @@ _INJECTION = LazyPattern(
     r"\bignoriere (?:alle|deine)\b",
     re.IGNORECASE,
 )
-_NOT_A_NAME = frozenset(
-    # Words that a sentence may have with a capital where a name would stand.
-    [
-        "I",
-        "Mrs",
-        "Mr",
-        "Ms",
-        "Dr",
-        "The",
-        "A",
-        "An",
-        "My",
-        "Is",
-        "And",
-        "He",
-        "She",
-        "It",
-        "But",
-        "So",
-        "We",
-        "You",
-        "They",
-        "This",
-        "That",
-        "Monday",
-        "Tuesday",
-        "Wednesday",
-        "Thursday",
-        "Friday",
-        "Saturday",
-        "Sunday",
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-        "Ich",
-        "Der",
-        "Die",
-        "Das",
-        "Er",
-        "Sie",
-        "Es",
-        "Wir",
-        "Und",
-        "Aber",
-        "Thanks",
-        "Thank",
-        "Yes",
-        "No",
-        "Also",
-        "Not",
-        "Now",
-        "Here",
-        "Happy",
-        "God",
-        "Mom",
-        "Dad",
-        "Who",
-        "What",
-        "When",
-        "Where",
-        "How",
-        "Why",
-        "If",
-        "In",
-        "On",
-        "At",
-        "For",
-        "Christmas",
-        "Easter",
-        "Love",
-        "Wow",
-        "Hey",
-        "Montag",
-        "Dienstag",
-        "Mittwoch",
-        "Donnerstag",
-        "Freitag",
-        "Samstag",
-        "Sonntag",
-        "Mai",
-        "Hat",
-        "Ist",
-    ]
+# Words that a sentence may have with a capital where a name would stand.
+_CAPITALIZED_WORDS = (
+    "I Mrs Mr Ms Dr The A An My Is And He She It But So We You They This That Monday Tuesday "
+    "Wednesday Thursday Friday Saturday Sunday January February March April May June July "
+    "August September October November December Ich Der Die Das Er Sie Es Wir Und Aber Thanks "
+    "Thank Yes No Also Not Now Here Happy God Mom Dad Who What When Where How Why If In On At "
+    "For Christmas Easter Love Wow Hey Montag Dienstag Mittwoch Donnerstag Freitag Samstag "
+    "Sonntag Mai Hat Ist"
 )
+_NOT_A_NAME = frozenset(_CAPITALIZED_WORDS.split())
 _ABOUT_A_PERSON = frozenset(("name", "age", "works as", "lives in"))
 """Predicates after which "a nurse" or "living in Lisbon" is about the same person."""
 _ENGLISH_I = LazyPattern(r"\bI\b|\b[Mm]y\b|\bthe\b")
@@ -384,7 +301,9 @@ def _read_clause(clause: str, goes_on: bool, message: _Message) -> None:
         return
     rest, ends = _cut_end(rest, language)
     for form in language.noun_forms if has_noun else language.verb_forms:
-        if (form.only_me and not is_me) or (form.is_free and goes_on):
+        if form.only_me and not is_me:
+            continue
+        if goes_on and form.is_free and not form.allows_article:
             continue
         match = form.pattern.match(rest_with_times if form.keeps_times else rest)
         if match:

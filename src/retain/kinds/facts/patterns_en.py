@@ -115,12 +115,13 @@ TRAITS = (
 )
 ACTIVITIES = (
     "reading practicing attending teaching writing collecting growing watching playing "
-    "studying learning training_for volunteering_at listening_to"
+    "studying learning training_for volunteering_at listening_to baking cooking following going_to"
 )
 MILESTONES = (
     "bought purchased ordered joined adopted signed_up_for enrolled_in finished_reading finished_watching started_taking "
     "started_learning started_playing started_reading started_practicing started_volunteering_at "
-    "graduated_with subscribed_to"
+    "graduated_with subscribed_to attended participated_in volunteered_at registered_for "
+    "started_using switched_to upgraded_to"
 )
 POSSESSIONS = (
     "car truck motorcycle motorbike bike bicycle boat house apartment condo cabin garden greenhouse "
@@ -385,7 +386,7 @@ VERB_FORMS = (
     form(
         "likes",
         "preferences",
-        rf"(?:loves?|likes?|enjoys?|adores?) (?P<object>{WORDS})$",
+        rf"(?:loves?|likes?|enjoys?|adores?|{HAVE} always (?:loved|liked|enjoyed)) (?P<object>{WORDS})$",
         is_free=True,
     ),
     form(
@@ -578,6 +579,21 @@ NOUN_FORMS = (
         is_free=True,
     ),
     form(
+        "goal",
+        "plans",
+        rf"(?:main |long-term |ultimate )?goal is (?P<object>to {WORDS})$",
+        kind="noun",
+        is_free=True,
+        allows_article=True,
+    ),
+    form(
+        "{kind}",
+        "other",
+        r"(?P<kind>car|bike|phone|laptop|camera|guitar) is (?P<object>an? (?:[\w-]+ ){0,3}[\w-]+)$",
+        kind="noun",
+        exclusive=True,
+    ),
+    form(
         "native language",
         "identity",
         rf"(?:native language|mother tongue) is (?P<object>{any_of(LANGUAGES)}){END}",
@@ -638,8 +654,8 @@ SUBJECT = LazyPattern(
 )
 ADVERBS = LazyPattern(
     r"(?:(?:currently|now|just|recently|finally|really|truly|absolutely|totally|also|still|already|"
-    r"actually|both|always|usually|generally|mostly|definitely|especially|particularly|personally|"
-    r"originally|officially|honestly|kinda|simply|do(?! not)|have always|has always|even|happily|"
+    r"actually|both|always|generally|mostly|definitely|especially|particularly|personally|"
+    r"originally|officially|honestly|kinda|simply|do(?! not)|even|happily|"
     r"actually|quite|much|have also|have recently|have just)\s+)+"
 )
 NAMED = (
@@ -756,11 +772,11 @@ ENGLISH = Language(
         r"always|often|also|really|just|it|how|what|feel|get|got|found|plan|he|she|they|that|the|"
         r"then|even|so|see|know|hate|enjoy|prefer|been|going|looking|making|been))\b.*"
     ),
-    next_verb=LazyPattern(r" and (?!(?:an?|some|the|my|our|two|three|[A-Z\d])\b).*"),
+    next_verb=LazyPattern(r" and (?!(?:an?|some|the|my|our|two|three)\b|[A-Z\d]).*"),
     bad_object=LazyPattern(
         r"\b(?:you|your|yours|it|its|this|that|these|those|them|they|him|her|he|she|I|here|there|what|"
         r"how|why|one|ones|something|anything|everything|nothing|someone|anyone|everyone|thing|"
-        r"things|stuff|idea|ideas|way|ways|suggestion|suggestions|option|options|not|or|is|are|"
+        r"things|stuff|mix|idea|ideas|way|ways|suggestion|suggestions|option|options|not|or|is|are|"
         r"was|were|has|had|would|will|can|could|also|think|both|either|too|much|first|second|catch|lot|few|couple|bunch|then|part|next|same|who|last)\b"
     ),
     article=LazyPattern(r"(?:the|an?(?! (?:bit|lot|few|couple)\b)) "),
@@ -768,7 +784,7 @@ ENGLISH = Language(
         r"(?:the|an?(?! good\b)|to (?:think|see|hear|say|know|believe|be|get|hear|keep|make|have)|all|"
         r"our|his|their|some|most|many|every|each|another|any|such|seeing|hearing|knowing|having|"
         r"getting|being|in|on|at|for|with|of|from|by|about|me|us|and|no|more|less|so|when|"
-        r"[a-z]+ly$|looking|thinking|talking|sharing|working on|using|making sure|going)\b"
+        r"[a-z]+ly$|real hard|around|looking|thinking|talking|sharing|working on|using|making sure|going)\b"
     ),
     own_words=(
         (LazyPattern(r"\b(?:my|our)\b"), "their"),
