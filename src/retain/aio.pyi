@@ -842,7 +842,7 @@ class AsyncMemory:
     async def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the background jobs that are due once: vectors, summaries, consolidation, retention."""
+        """Run the background jobs that are due once: vectors, summaries, facts, consolidation, retention."""
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
     async def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:

@@ -430,7 +430,7 @@ class Memory:
     def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the background jobs that are due once: vectors, summaries, consolidation, retention."""
+        """Run the background jobs that are due once: vectors, summaries, facts, consolidation, retention."""
         from retain.jobs.runner import JobRunner
 
         return JobRunner(self.services).run(tenants, progress)

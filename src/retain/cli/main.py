@@ -57,7 +57,7 @@ COMMANDS = {
         "import": "Import an export of retain or, with --from, the data of another system. Safe to repeat.",
     },
     "jobs_command": {
-        "jobs": "Run the background jobs that are due: vectors, summaries, consolidation, retention.",
+        "jobs": "Run the background jobs that are due: vectors, summaries, facts, consolidation, retention.",
     },
     "context_command": {
         "context": "Show the context of a message or a saved turn, and the reason for each part.",
