@@ -35,6 +35,9 @@ READ = [
     ("I just turned 40!", "The user is 40 years old."),
     ("I speak German and French.", "The user speaks German and French."),
     ("I'm learning Spanish.", "The user is learning Spanish."),
+    ("You can call me Max.", "The user is called Max."),
+    ("I was born on March 3, 1990.", "The user was born on March 3 1990."),
+    ("I'm fluent in Spanish.", "The user speaks Spanish."),
     # Home.
     ("I live in Lisbon.", "The user lives in Lisbon."),
     ("By the way, I live in New York City with my cat.", "The user lives in New York City."),
@@ -51,7 +54,7 @@ READ = [
     ("I recently got a new job at Google.", "The user works at Google."),
     # Health and food.
     ("I am allergic to peanuts.", "The user is allergic to peanuts."),
-    ("I have a severe nut allergy.", "The user is allergic to nut."),
+    ("I have a severe nut allergy.", "The user has a nut allergy."),
     ("I'm a vegetarian.", "The user is vegetarian."),
     ("I'm lactose intolerant.", "The user is lactose intolerant."),
     ("I have asthma.", "The user has asthma."),
@@ -68,6 +71,7 @@ READ = [
     # Preferences.
     ("My favorite color is blue.", "The user's favourite colour is blue."),
     ("I really love hiking in the mountains.", "The user likes hiking in the mountains."),
+    ("Sushi is my favorite food.", "The user's favourite food is Sushi."),
     ("I hate cilantro.", "The user dislikes cilantro."),
     ("I prefer tea over coffee.", "The user prefers tea over coffee."),
     ("I love spending time with my family.", "The user likes spending time with their family."),
@@ -77,6 +81,8 @@ READ = [
     ("Remember that I'm allergic to nuts.", "The user is allergic to nuts."),
     ("Remember that the code is 4711.", "The user asked to remember: the code is 4711."),
     # German.
+    ("Nenn mich Max.", "The user is called Max."),
+    ("Pizza ist mein Lieblingsessen.", "The user's favourite food is Pizza."),
     ("Ich heiße Ana.", "The user's name is Ana."),
     ("Übrigens wohne ich in Köln.", "The user lives in Köln."),
     ("Ich arbeite bei Siemens.", "The user works at Siemens."),
@@ -153,6 +159,8 @@ LEFT_ALONE = [
     "I have a car problem.",
     "Always look on the bright side.",
     "Never give up!",
+    "Please call me back.",
+    "This is my favorite food.",
     "Remember that time in Rome?",
     "From now on I will sleep more.",
     # Disguised instructions.
@@ -216,6 +224,10 @@ def test_clauses_share_a_subject() -> None:
         "The user works as nurse.",
         "The user lives in Lisbon.",
         "The user likes jazz.",
+    ]
+    assert statements("My brother lives in Rome and works as a lawyer.") == [
+        "The user's brother lives in Rome.",
+        "The user's brother works as a lawyer.",
     ]
     assert statements("Ich wohne in Köln und arbeite als Lehrer.") == [
         "The user lives in Köln.",

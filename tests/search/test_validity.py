@@ -41,6 +41,7 @@ def dates(text: str, tense: Tense = "past") -> tuple[str | None, str | None]:
         ("about a month ago", "2026-10-18"),
         ("for three years", "2023-11-17"),
         ("for the past two weeks", "2026-11-03"),
+        ("for a year and 2 weeks", "2025-11-03"),
         ("seit 2019", "2019-01-01"),
         ("seit letztem Mai", "2026-05-01"),
         ("seit drei Jahren", "2023-11-17"),

@@ -79,13 +79,11 @@ def _compile(pattern: str) -> LazyPattern:
 _RANGE = _compile(
     rf"(?:from|von) {_ARTICLE}({_PERIOD}) (?:to|until|till|through|bis) {_ARTICLE}({_PERIOD})"
 )
-_SINCE = _compile(
-    rf"(?:ever since|since|seit|as of|starting|beginning|from|ab) {_ARTICLE}({_PERIOD})"
-)
+_SINCE = _compile(rf"(?:ever since|since|seit|as of|from|ab) {_ARTICLE}({_PERIOD})")
 _UNTIL = _compile(rf"(?:until|till|through|bis) {_ARTICLE}({_PERIOD})")
 _LENGTH = _compile(
     r"(?:for|seit)(?: (?:about|around|over|almost|nearly|more than|the last|the past|etwa|über|fast))*"
-    rf" ({NUMBER} {UNIT})(?: and {NUMBER} {UNIT})?(?: now)?"
+    rf" ({NUMBER} {UNIT}(?: (?:and|und) {NUMBER} {UNIT})?)(?: now)?"
 )
 _AT = _compile(
     rf"(?:(?:back in|in|on|during|im|am)(?: the)? ((?:{_PART})?{_DATE}|{_WEEKDAY}|{_RELATIVE})"
@@ -297,13 +295,18 @@ def _unit_start(days: float, step: int, now: datetime) -> datetime:
 
 
 def _shift(now: datetime, length: str, sign: int) -> datetime | None:
-    """Return the day that is `length` away: `three years`, `a few months`."""
-    *number_words, unit = length.lower().split()
+    """Return the day that is `length` away: `three years`, `a few months`, `a year and 3 months`."""
+    days = sum(_days(part) for part in re.split(r" (?:and|und) ", length.lower()))
+    try:
+        return _day(now) + timedelta(days=round(sign * days))
+    except OverflowError:
+        return None
+
+
+def _days(length: str) -> float:
+    *number_words, unit = length.split()
     number = " ".join(number_words)
     if number not in NUMBERS:
         number = re.sub(r"^(?:an?|ein) ", "", number)
     count = int(number) if number.isdigit() else NUMBERS[number]
-    try:
-        return _day(now) + timedelta(days=round(sign * count * DAYS_PER_UNIT[unit]))
-    except OverflowError:
-        return None
+    return count * DAYS_PER_UNIT[unit]

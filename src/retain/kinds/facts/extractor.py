@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from retain.base.lazy_pattern import LazyPattern
-from retain.kinds.facts.fact import ABOUT_USER
+from retain.kinds.facts.fact import ABOUT_USER, Topic
 from retain.kinds.facts.form import Form, Language
 from retain.kinds.facts.patterns_de import GERMAN
 from retain.kinds.facts.patterns_en import ENGLISH, LOOSE_RELATIONS
@@ -55,6 +55,7 @@ _PERSONAL = LazyPattern(r"\b(?:I|my|me|ich|mein\w*|mir|mich)\b", re.IGNORECASE)
 _SENTENCE = LazyPattern(r"(?:[^.!?…]|[.!?…]+(?![\s).!?…]|$))+[.!?…]*")
 _ABBREVIATION = LazyPattern(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|vs|e\.g|i\.e|z\.B|Nr|ca|bzw|[A-Z])\.$")
 _ORDINAL = LazyPattern(r"(\d)\. (?=(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))")
+_DATE_COMMA = LazyPattern(r"(\d), ((?:19|20)\d\d)\b")
 _INJECTION = LazyPattern(
     r"\b(?:ignore|disregard|forget) (?:all|any|the|your|previous|prior)\b|system prompt|"
     r"\bignoriere (?:alle|deine)\b",
@@ -100,6 +101,11 @@ class _Message:
     @property
     def me(self) -> _Subject:
         return _Subject(self.speaker)
+
+    @property
+    def name(self) -> str:
+        """The speaker at the beginning of a statement."""
+        return "The user" if self.speaker == ABOUT_USER else self.speaker
 
     @property
     def owner(self) -> str:
@@ -171,6 +177,7 @@ def _readable_lines(text: str) -> Iterator[str]:
 def _sentences(line: str) -> Iterator[str]:
     """Return the sentences of a line. Quotes are cut; a quoted title stays without its marks."""
     line = _ORDINAL.sub(r"\1 ", line)
+    line = _DATE_COMMA.sub(r"\1 \2", line)
     line = _TITLE.sub(_unquote_title, line)
     line = _QUOTED.sub("“…”", line)
     sentence = ""
@@ -261,7 +268,12 @@ def _complete(clause: _Clause, previous: Proposal | None, message: _Message) -> 
         return language.relative.sub(f"{message.last_name} ", text, count=1)
     if language.as_role.match(text) and language.subject.match(clause.following):
         return language.as_role.sub(f"{language.i_am} ", text, count=1)
-    if previous is None or previous.subject != message.speaker:
+    if previous is None:
+        return text
+    if previous.subject != message.speaker:
+        if "," not in clause.mark_before and language.implied_subject.match(text):
+            subject = previous.subject.replace(f"{message.owner}'s", "My")
+            return f"{subject} {text}"
         return text
     if language.implied_be.match(text) and previous.predicate in _ABOUT_A_PERSON:
         return f"{language.i_am} {text}"
@@ -281,9 +293,7 @@ def _read_clause(clause: str, goes_on: bool, message: _Message) -> None:
         return
     if language.doubted.search(clause.lower()):
         return
-    relation = language.is_relation.match(clause)
-    if relation:
-        _add_relation(relation["name"], relation["relation"], message)
+    if _read_whole_clause(clause, message):
         return
     times, short_clause = cut_times(clause)
     short_clause = _reorder(short_clause, original, language)
@@ -308,6 +318,28 @@ def _read_clause(clause: str, goes_on: bool, message: _Message) -> None:
         match = form.pattern.match(rest_with_times if form.keeps_times else rest)
         if match:
             _add_fact(subject, form, match, times, ends, message)
+
+
+def _read_whole_clause(clause: str, message: _Message) -> bool:
+    """Read a form that begins with something else than its subject; return whether it was one."""
+    language = message.language
+    relation = language.is_relation.match(clause)
+    if relation:
+        _add_relation(relation["name"], relation["relation"], message)
+        return True
+    call = language.call_me.match(clause)
+    if call and _is_name(call["name"]):
+        statement = f"{message.name} is called {call['name']}."
+        _add_own(message, "is called", call["name"], "identity", statement)
+        return True
+    favourite = language.is_favourite.match(clause)
+    if favourite and not language.bad_object.search(favourite["object"].lower()):
+        thing = favourite["object"]
+        predicate = f"favourite {_english(favourite['kind'], message)}"
+        statement = f"{message.name}'s {predicate} is {thing}."
+        _add_own(message, predicate, thing, "preferences", statement)
+        return True
+    return False
 
 
 def _reorder(clause: str, original: str, language: Language) -> str:
@@ -410,8 +442,10 @@ def _add_fact(
             return
     elif (form.kind == "stay" and not valid_to) or (valid_from and valid_from > message.said_at):
         return
-    elif form.is_event != bool(times.at):
-        valid_from = None  # "since May" says when a state began, "in May" when something happened
+    elif not form.is_event and times.at:
+        valid_from = None  # "in May" says when something happened, and not since when it is so
+    elif form.is_event and times.length and "been" not in match[0]:
+        valid_from = None  # "I moved to Rome for two years"
     if ends:
         valid_from = None
         valid_to = times.end_of_past(message.said_at)
@@ -427,6 +461,20 @@ def _add_fact(
             exclusive=form.exclusive,
             ends=ends,
             alias=subject.alias,
+        )
+    )
+
+
+def _add_own(message: _Message, predicate: str, words: str, topic: Topic, statement: str) -> None:
+    """Add a fact about the speaker of which only one is true at a time."""
+    message.add(
+        Proposal(
+            subject=message.speaker,
+            statement=statement,
+            predicate=predicate,
+            object=words,
+            topic=topic,
+            exclusive=True,
         )
     )
 
@@ -543,11 +591,10 @@ def _add_quoted(match: re.Match[str] | None, predicate: str, message: _Message) 
     words = match["object"].strip().removeprefix("dass ")
     if len(words) > MAX_QUOTED_CHARACTERS or _INJECTION.search(words):
         return False
-    name = "The user" if message.speaker == ABOUT_USER else message.speaker
     message.add(
         Proposal(
             subject=message.speaker,
-            statement=f"{name} {predicate}: {words}.",
+            statement=f"{message.name} {predicate}: {words}.",
             predicate=predicate,
             object=words,
             topic="instructions" if predicate == "asked" else "other",

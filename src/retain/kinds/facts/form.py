@@ -70,6 +70,8 @@ class Language:
     named: tuple[LazyPattern, ...]  # "my sister Clara"; groups: relation, name
     owned_name: LazyPattern  # "have a dog named Max"; groups: relation, name
     is_relation: LazyPattern  # "Clara is my sister"; groups: name, relation
+    call_me: LazyPattern  # "call me Max"; group: name
+    is_favourite: LazyPattern  # "Sushi is my favourite food"; groups: object, kind
     english: dict[str, str]  # words of this language that the statements have in English
     remember: LazyPattern  # "remember that"; group: object
     instruction: LazyPattern  # "from now on"; group: object

@@ -412,7 +412,7 @@ INFINITIVES = any_of(
 
 GERMAN = Language(
     hint=LazyPattern(
-        r"\b(?:[Ii]ch|[Mm]ein(?:e[rnms]?)?|[Ww]ir|[Mm]erk dir|[Bb]itte|[Aa]b jetzt|[Kk]ünftig)\b"
+        r"\b(?:[Ii]ch|[Mm]ein(?:e[rnms]?)?|[Ww]ir|[Mm]erk dir|[Bb]itte|[Aa]b jetzt|[Kk]ünftig|mich)\b"
     ),
     spellings=((LazyPattern(r"\b([Ii]ch) (hab|mach|wohn|arbeit|komm|spiel)\b"), r"\1 \2e"),),
     split=LazyPattern(
@@ -490,6 +490,10 @@ GERMAN = Language(
     ),
     is_relation=LazyPattern(
         rf"(?P<name>{NAME}) ist meine? {MODIFIER}?(?P<relation>{RELATION}){END}"
+    ),
+    call_me=LazyPattern(rf"(?:[Bb]itte )?[Nn]enne? mich (?:bitte )?(?P<name>{NAME})$"),
+    is_favourite=LazyPattern(
+        r"(?P<object>[A-ZÄÖÜ][\w-]*(?: [\w-]+){0,3}) ist meine? Lieblings(?P<kind>\w+)$"
     ),
     english=TRANSLATIONS,
     remember=LazyPattern(

@@ -139,6 +139,7 @@ WORKPLACES = (
 # --- Parts of patterns -----------------------------------------------------------------------
 
 BE = r"(?:am|is|are)"
+MY = r"(?:[Mm]y|[Oo]ur)"
 HAVE = r"(?:have|has)"
 BEEN = r"(?:have|has) been"
 GOT = r"(?:have|has|got|have got|has got|adopted)"
@@ -151,7 +152,7 @@ ARTICLE = r"(?:an?|the|my|our|this|two|three|four|five|\d) "
 PRODUCT = rf"(?:{CAPITAL})(?: (?:{CAPITAL}|v?\d[\w.]*)){{0,3}}"
 # Up to three words before a job, which may not begin another phrase: "a friend of a nurse".
 JOB = (
-    r"(?:(?!(?:not|no|of|to|for|with|and|or|who|that|in|at|from|by|an?|the|my|than|like)\b)[\w/'-]+ ){0,3}?"
+    r"(?:(?!(?:not|no|of|to|for|with|and|or|who|that|in|at|from|by|an?|the|my|than|like|retired|former|aspiring)\b)[\w/'-]+ ){0,3}?"
     + any_of(JOBS)
 )
 PERSON = any_of(f"{UNIQUE_RELATIONS} {RELATIONS}")
@@ -256,7 +257,7 @@ VERB_FORMS = (
     form(
         "speaks",
         "identity",
-        rf"speaks?(?: fluent| native| some| a little)? (?P<object>{any_of(LANGUAGES)}"
+        rf"(?:speaks?(?: fluent| native| some| a little)?|{BE} fluent in) (?P<object>{any_of(LANGUAGES)}"
         rf"(?:(?:, and|,| and) {any_of(LANGUAGES)})*)(?: fluently)?{END}",
     ),
     form(
@@ -290,6 +291,22 @@ VERB_FORMS = (
     ),
     form("works as", "work", rf"(?:{BE}|{BEEN}) (?P<object>(?:an?|the) (?!\d){JOB}){AFTER}"),
     form("works as", "work", rf"{BE} an? \d+[ -]year[ -]old (?P<object>{JOB}){AFTER}"),
+    form("is", "work", rf"{BE} (?P<object>an? (?:retired|former|aspiring) {JOB}){AFTER}"),
+    form(
+        "works as",
+        "work",
+        rf"(?:was|were|got|{BEEN})(?: recently| just)? promoted to (?P<object>{JOB}){AFTER}",
+        exclusive=True,
+        is_event=True,
+    ),
+    form(
+        "runs",
+        "work",
+        rf"runs? (?P<object>(?:an?|my own) (?:[\w-]+ ){{0,2}}(?:{any_of(WORKPLACES)}|business)){AFTER}",
+    ),
+    form(
+        "teaches", "work", rf"teach(?:es)? (?P<object>{any_of(FIELDS)}|{any_of(LANGUAGES)}){AFTER}"
+    ),
     form("works as", "work", rf"became (?P<object>an? {JOB}){AFTER}", is_event=True),
     form(
         "works in",
@@ -321,14 +338,15 @@ VERB_FORMS = (
         is_free=True,
     ),
     form(
-        "is allergic to",
+        "has",
         "health",
-        rf"{HAVE} an? (?:severe |bad |mild )?(?P<object>[a-z]+(?: [a-z]+)?) allergy{AFTER}",
+        rf"{HAVE} (?:an? )(?:severe |bad |mild )?(?P<object>[a-z]+(?: [a-z]+)? allergy){AFTER}",
+        statement="{subject} has a {object}.",
     ),
     form(
         "is",
         "health",
-        rf"{BE} (?:an? )?(?:strict |lifelong |committed )?(?P<object>{any_of(TRAITS)}){END}",
+        rf"(?:{BE}|{BEEN}) (?:an? )?(?:strict |lifelong |committed )?(?P<object>{any_of(TRAITS)}){END}",
     ),
     form(
         "has",
@@ -340,13 +358,13 @@ VERB_FORMS = (
     form(
         "does not eat",
         "health",
-        rf"(?:(?:(?:do|does) not|can not|never) eat|stopped eating|gave up eating)(?: any)? (?P<object>{WORDS})$",
+        rf"(?:(?:(?:do|does) not|can not|never) eat|(?:have |has )?(?:stopped|quit|gave up|given up) eating)(?: any)? (?P<object>{WORDS})$",
         is_free=True,
     ),
     form(
         "does not drink",
         "health",
-        rf"(?:(?:(?:do|does) not|can not|never) drink|(?:stopped|quit|gave up) drinking)(?: any)? (?P<object>{WORDS})$",
+        rf"(?:(?:(?:do|does) not|can not|never) drink|(?:have |has )?(?:stopped|quit|gave up|given up) drinking)(?: any)? (?P<object>{WORDS})$",
         is_free=True,
     ),
     # People and pets.
@@ -425,7 +443,7 @@ VERB_FORMS = (
     form(
         "is {kind}",
         "other",
-        rf"{BE} (?P<kind>training for|teaching|volunteering at|learning) (?P<object>{WORDS})$",
+        rf"{BE} (?P<kind>training for|teaching|volunteering at|learning(?! to| the)) (?P<object>{WORDS})$",
         is_free=True,
         allows_article=True,
     ),
@@ -465,7 +483,7 @@ VERB_FORMS = (
     form(
         "earns",
         "work",
-        rf"(?:earns?|makes?|{BE} (?:earning|making)) (?:about |around |roughly )?(?P<object>[$€£][\d,.]+k?"
+        rf"(?:earns?|makes?|{BE} (?:earning|making)) (?P<object>(?:about |around |roughly )?[$€£][\d,.]+k?"
         rf" (?:annually|a year|per year|a month|per month|an hour|per hour)){AFTER}",
         exclusive=True,
     ),
@@ -523,6 +541,7 @@ VERB_FORMS = (
         rf"(?:{BE}|will be) (?:travell?ing|flying|going on (?:a|an?) (?:\w+ )?trip) to (?P<object>{PLACE}){AFTER}",
         kind="plan",
     ),
+    form("plans to be in", "plans", rf"will be in (?P<object>{PLACE}){AFTER}", kind="plan"),
     form(
         "plans to visit",
         "plans",
@@ -560,6 +579,7 @@ NOUN_FORMS = (
         rf"(?:full |first )?name is (?P<object>{NAME}){END}",
         kind="noun",
         exclusive=True,
+        only_me=True,
     ),
     form(
         "birthday",
@@ -612,7 +632,7 @@ NOUN_FORMS = (
 # --- The reading of a sentence ---------------------------------------------------------------
 
 CONTRACTIONS = (
-    (LazyPattern(r"\b(?:[Ii]'|I)m\b"), "I am"),
+    (LazyPattern(r"\b(?:[Ii]'m|[Ii]m)\b"), "I am"),
     (LazyPattern(r"\bi\b(?=[ '])"), "I"),
     (LazyPattern(r"\b(I|[Ww]e|[Tt]hey|[Yy]ou)'ve\b"), r"\1 have"),
     (LazyPattern(r"\b(I|[Ww]e|[Tt]hey|[Yy]ou)'d\b"), r"\1 would"),
@@ -621,7 +641,7 @@ CONTRACTIONS = (
     (LazyPattern(r"\b([Ii]t|[Tt]hat|[Ww]ho|[Hh]e|[Ss]he|[Nn]ame|[Bb]irthday)'s\b"), r"\1 is"),
     (LazyPattern(r"\bcan't\b|\bcannot\b"), "can not"),
     (LazyPattern(r"\bwon't\b"), "will not"),
-    (LazyPattern(r"\b(do|does|did|is|are|was|would|could|should|have|has)n't\b"), r"\1 not"),
+    (LazyPattern(r"\b([Dd]o|does|did|is|are|was|would|could|should|have|has)n't\b"), r"\1 not"),
     (LazyPattern(r"(?<= )gonna\b"), "going to"),
 )
 
@@ -634,7 +654,7 @@ SPLIT = LazyPattern(
     r"(?=(?:(?:also|now|then|currently|actually)\s)?(?:I|[Mm]y|[Ww]e|[Oo]ur)\b)"
     # The same subject goes on: "and work as a nurse".
     r"|\s+(?:and|but)\s+(?=(?:(?:also|now|currently|really)\s)?"
-    r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive|an?)\b)"
+    r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive|an?|works|lives|speaks|plays|has|is|loves|enjoys|hates|studies|owns|drives)\b)"
     r"|(?<!\bam)(?<!\bis)(?<!\bare)(?<!been)(?<!now)(?<!ly)\s+(?=(?:living|based) in\b)"
 )
 LEAD = LazyPattern(
@@ -648,8 +668,8 @@ LEAD = LazyPattern(
 )
 SUBJECT = LazyPattern(
     rf"(?:(?P<me>I|[Ww]e)"
-    rf"|[Mm]y (?:{MODIFIER}){{0,2}}(?P<relation>{PERSON}|{PET})(?: (?P<name>{NAME_WORD}))?"
-    rf"|[Mm]y (?P<plural>{any_of(PLURAL_RELATIONS)})"
+    rf"|{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{PERSON}|{PET})(?: (?P<name>{NAME_WORD}))?"
+    rf"|{MY} (?P<plural>{any_of(PLURAL_RELATIONS)})"
     rf"|(?P<my>[Mm]y|[Oo]ur))(?P<possessive>'s)?\s+"
 )
 ADVERBS = LazyPattern(
@@ -661,15 +681,15 @@ ADVERBS = LazyPattern(
 NAMED = (
     # My sister Clara …; my cat, Whiskers, …; my daughter named Emma
     LazyPattern(
-        rf"\b[Mm]y (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})"
+        rf"\b{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})"
         rf"(?: named| called)? (?P<name>{NAME})(?='s\b|\b)"
     ),
     LazyPattern(
-        rf"\b[Mm]y (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION}), (?P<name>{NAME})"
+        rf"\b{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION}), (?P<name>{NAME})"
         r"(?=,|[.!?;)]|$| (?:who|is|has|was)\b)"
     ),
     LazyPattern(
-        rf"\b[Mm]y (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})"
+        rf"\b{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})"
         rf"(?:'s name is| is called| is named) (?P<name>{NAME})"
     ),
 )
@@ -683,7 +703,7 @@ IS_RELATION = LazyPattern(
 ENGLISH = Language(
     hint=LazyPattern(
         r"\b(?:I|[Mm]y|[Ww]e|i|[Oo]ur|[Rr]emember|[Aa]lways|[Nn]ever|[Ff]rom now on|[Gg]oing forward|"
-        r"[Ii]n the future|[Nn]ote|[Kk]eep in mind|[Dd]o not forget|[Ss]orry|[Cc]orrection|[Aa]ctually)\b"
+        r"[Ii]n the future|[Nn]ote|[Kk]eep in mind|[Dd]o not forget|[Ss]orry|[Cc]orrection|[Aa]ctually|[Cc]alls? me)\b"
     ),
     spellings=CONTRACTIONS,
     split=SPLIT,
@@ -696,7 +716,8 @@ ENGLISH = Language(
     adverbs=ADVERBS,
     implied_subject=LazyPattern(
         r"(?:(?:also|now|currently|really)\s+)?"
-        r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive)\b"
+        r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive|"
+        r"works|lives|speaks|plays|has|is|loves|enjoys|hates|studies|owns|drives)\b"
     ),
     implied_be=LazyPattern(r"(?:living in|based in|working at|working as|an?)\b"),
     as_role=LazyPattern(r"[Aa]s (?=an? )"),
@@ -748,6 +769,13 @@ ENGLISH = Language(
     named=NAMED,
     owned_name=OWNED_NAME,
     is_relation=IS_RELATION,
+    call_me=LazyPattern(
+        rf"(?:(?:[Pp]lease|[Jj]ust|[Yy]ou can|[Ee]veryone|everybody|people|my friends) )*[Cc]alls? me (?P<name>{NAME}){END}"
+    ),
+    is_favourite=LazyPattern(
+        r"(?P<object>[A-Z][\w'-]*(?: [\w'-]+){0,3}) (?:is|are) my (?:all-time )?favou?rite "
+        r"(?P<kind>[a-z]+(?: [a-z]+)?)$"
+    ),
     english=SAME_RELATION,
     remember=LazyPattern(
         r"(?:please |also |just |and |so )*(?:remember|keep in mind|do not forget|note|make a note)"
@@ -766,7 +794,7 @@ ENGLISH = Language(
     ),
     object_end=LazyPattern(
         r"\s+(?:for (?:a while|years|ages|a long time|a decade)|because|when|whenever|since|so|but|which|who|as|if|while|after|before|although|though|"
-        r"especially|particularly|like(?! (?:this|that|these|those|it|you)\b)|such as|too|anymore|any more|lately|these days|right now|now|together|recently|"
+        r"especially|particularly|like(?! (?:this|that|these|those|it|you)\b)|such as|too|anymore|any more|lately|these days|right now|now|together|recently|already|"
         r"a lot|very much|so much|more than anything|as well|myself|at the moment|to help|where|"
         r"(?:and|or) (?:am|have|want|need|was|would|will|can|think|try|tend|find|hope|do|did|love|like|usually|"
         r"always|often|also|really|just|it|how|what|feel|get|got|found|plan|he|she|they|that|the|"
