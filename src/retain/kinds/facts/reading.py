@@ -44,7 +44,7 @@ DOCUMENT_CHARACTERS = 2_000
 MODEL_CONFIDENCE = 0.8
 RELATIONS = get_args(Relation)
 _CJK = LazyPattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-_STEM_CHARACTERS = 5
+_STEM_CHARACTERS = 4
 _NOT_MEANT = LazyPattern(
     r"(?i)(?:^|\s)/s(?:\s|$)|\bjust kidding\b|\b(?:only|just) joking\b|(?:^|\s)jk\b|\(?\bsarcasm\b"
     r"|\bnur (?:ein )?(?:spaß|scherz)\b|\bkleiner scherz\b|\bironie\b"
