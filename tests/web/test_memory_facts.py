@@ -128,7 +128,9 @@ def test_a_person_decides_about_an_unclear_pair(
         "default",
         lambda tx: Step(tx, index, "learning", "default").add(new, conflicts_with=old.id),
     )
-    page = web.open(f"{FACTS}?view=review")
+    page = web.open(FACTS)
+    expect(page.get_by_role("link", name="may contradict another")).to_have_count(2)
+    page.get_by_role("link", name="may contradict another").first.click()
     pair = page.get_by_role("article", name="Unclear: Clara plays the piano.")
     expect(pair).to_contain_text("Clara plays the cello.")
     assert web.axe() == []
@@ -137,6 +139,7 @@ def test_a_person_decides_about_an_unclear_pair(
     expect(page.get_by_role("heading", name="Nothing to review")).to_be_visible()
     page.get_by_role("button", name="Facts", exact=True).click()
     expect(page.get_by_role("article")).to_have_count(rest)
+    expect(page.get_by_role("link", name="may contradict another")).to_have_count(0)
 
 
 @one_engine

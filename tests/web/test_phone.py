@@ -45,6 +45,9 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
     "/memory/notes?agent=scout&view=edit": lambda page: filled(
         page, "Notes, as Markdown", "A train note", "Save"
     ),
+    "/memory/facts": lambda page: filled(
+        page, "Fact", "The user rides trains.", "Add", opened(page, "Add")
+    ),
     "/memory/state": a_state,
     "/memory/refs": lambda page: filled(
         page, "Content", "A train output", "Store", opened(page, "Add")
@@ -78,6 +81,7 @@ def test_every_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -
     assert {agent.name for agent in me.agents.list()} == {"scout", "train agent"}
     assert me.agents.get("scout").prompt == "You ride trains."
     assert me.notes.read().text.strip() == "A train note"
+    assert [fact.statement for fact in me.facts.list()] == ["The user rides trains."]
     assert me.state.get("city").value == "Porto on the train"
     assert [entry.content for entry in me.entries.list()] == ["A train entry"]
     assert [me.refs.content(ref.key) for ref in me.refs.list()] == [b"A train output"]

@@ -2,6 +2,7 @@
 import { type ReactNode, useId, useState } from "react";
 import type { Fact } from "../../../api/index";
 import { useApp } from "../../../app/context";
+import { to } from "../../../app/route";
 import { messageAt } from "../../../refs/places";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
@@ -18,11 +19,13 @@ type Props = {
   actions: FactActions;
   correct: (fact: Fact) => void;
   forget: (fact: Fact) => void;
+  /** It may contradict another fact; a person decides in the review queue. */
+  unclear?: boolean;
   /** Show the details from the start. */
   expanded?: boolean;
 };
 
-export function FactRow({ fact, actions, correct, forget, expanded = false }: Props) {
+export function FactRow({ fact, actions, correct, forget, unclear = false, expanded = false }: Props) {
   const { may } = useApp();
   const [open, setOpen] = useState(expanded);
   const id = useId();
@@ -34,6 +37,11 @@ export function FactRow({ fact, actions, correct, forget, expanded = false }: Pr
         <p className={css.statement}>{fact.statement}</p>
         <FactInfo fact={fact}>
           <EvidenceLinks fact={fact} showAll={() => setOpen(true)} />
+          {unclear && (
+            <Link className="chip warn" href={to(["memory", "facts"], { view: "review" })}>
+              may contradict another
+            </Link>
+          )}
         </FactInfo>
       </div>
       <div className={css.acts}>

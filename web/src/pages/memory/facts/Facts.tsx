@@ -69,6 +69,9 @@ export function Facts() {
   };
   const subjects = known.map((entity) => entity.name).filter((name) => name !== ABOUT_USER);
   const waiting = queue.items.length + known.flatMap((entity) => entity.proposed).length;
+  const unclear = new Set(
+    queue.items.flatMap(({ id, conflicts_with }) => (conflicts_with ? [id, conflicts_with] : [])),
+  );
   const rowProps = { actions, correct: setCorrecting, forget: setForgetting };
   return (
     <>
@@ -103,6 +106,7 @@ export function Facts() {
             list={list}
             filter={filter}
             entities={known}
+            unclear={unclear}
             namesChanged={onNamesChanged}
             {...rowProps}
             clear={() => change(NO_FILTER)}
@@ -162,11 +166,13 @@ type ListProps = RowProps & {
   list: Pages<Fact>;
   filter: Filter;
   entities: readonly Entity[];
+  /** The ids of facts that may contradict each other. */
+  unclear: ReadonlySet<string>;
   namesChanged: (entities: Entity[]) => void;
   clear: () => void;
 };
 
-function FactList({ list, filter, entities, namesChanged, clear, ...rowProps }: ListProps) {
+function FactList({ list, filter, entities, unclear, namesChanged, clear, ...rowProps }: ListProps) {
   const { user } = useApp();
   const isEmpty = !list.loading && !list.error && list.items.length === 0;
   return (
@@ -182,7 +188,7 @@ function FactList({ list, filter, entities, namesChanged, clear, ...rowProps }: 
             <ul className={css.list}>
               {facts.map((fact) => (
                 <li key={fact.id}>
-                  <FactRow fact={fact} {...rowProps} />
+                  <FactRow fact={fact} unclear={unclear.has(fact.id)} {...rowProps} />
                 </li>
               ))}
             </ul>
