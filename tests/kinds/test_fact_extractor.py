@@ -254,6 +254,7 @@ def test_clauses_share_a_subject() -> None:
         ("I quit my job.", "works at", "", "The user no longer has their job."),
         ("I used to live in Porto.", "lives in", "Porto", "The user no longer lives in Porto."),
         ("I'm not a vegetarian any more.", "is", "vegetarian", "The user is no longer vegetarian."),
+        ("I'm no longer single.", "relationship status", "single", "The user is no longer single."),
         ("I stopped smoking.", "smokes", "", "The user no longer smokes."),
         ("I broke up with Tom.", "is dating", "Tom", "The user is no longer dating Tom."),
         ("Ich wohne nicht mehr in Bonn.", "lives in", "Bonn", "The user no longer lives in Bonn."),
@@ -314,7 +315,9 @@ def test_a_plan_needs_a_time_in_the_future() -> None:
 def test_what_only_one_can_be_true_of_is_exclusive() -> None:
     assert only("I live in Lisbon.").exclusive
     assert only("My favourite food is sushi.").exclusive
+    assert only("I'm married.").predicate == "relationship status"
     assert not only("I love jazz.").exclusive
+    assert not only("I'm vegan.").exclusive
     assert not only("I speak French.").exclusive
 
 

@@ -82,7 +82,8 @@ _RANGE = _compile(
 _SINCE = _compile(rf"(?:ever since|since|seit|as of|from|ab) {_ARTICLE}({_PERIOD})")
 _UNTIL = _compile(rf"(?:until|till|through|bis) {_ARTICLE}({_PERIOD})")
 _LENGTH = _compile(
-    r"(?:for|seit)(?: (?:about|around|over|almost|nearly|more than|the last|the past|etwa|über|fast))*"
+    r"(?:for|seit)(?: (?:about|around|over|almost|nearly|more than|the last|the past|etwa|über|"
+    r"fast))*"
     rf" ({NUMBER} {UNIT}(?: (?:and|und) {NUMBER} {UNIT})?)(?: now)?"
 )
 _AT = _compile(
@@ -295,7 +296,7 @@ def _unit_start(days: float, step: int, now: datetime) -> datetime:
 
 
 def _shift(now: datetime, length: str, sign: int) -> datetime | None:
-    """Return the day that is `length` away: `three years`, `a few months`, `a year and 3 months`."""
+    """Return the day that is `length` away: `three years`, `a few months`, `a year and a month`."""
     days = sum(_days(part) for part in re.split(r" (?:and|und) ", length.lower()))
     try:
         return _day(now) + timedelta(days=round(sign * days))

@@ -1,8 +1,8 @@
 """Read facts from what a user says, without a model, in English and German.
 
-Only plain statements of known forms are read ("I live in …", "my sister Clara …", "from now on …"):
-a wrong fact costs more than a missing one. Not read are questions, conditions, wishes, quotes,
-what others said, jokes that are marked, role-play, code, lists, and pasted or long texts.
+Only plain statements of known forms are read: "I live in …", "my sister Clara …", "from now on …".
+A wrong fact costs more than a missing one. Not read are questions, conditions, wishes, quotes, what
+others said, jokes that are marked, role-play, code, lists, and pasted or long texts.
 
 A text is read in steps: lines, sentences, clauses, and in a clause the subject and one of the forms
 of `patterns_en` or `patterns_de`. The statement is always an English sentence; an object keeps the
@@ -483,7 +483,9 @@ def _statement(subject: _Subject, form: Form, predicate: str, words: str, ends: 
     name = "The user" if subject.name == ABOUT_USER else subject.name
     name = name[0].upper() + name[1:]
     if form.statement:
-        return form.statement.format(subject=name, object=words)
+        statement = form.statement.format(subject=name, object=words)
+        is_over = ends and not form.ends
+        return statement.replace(" is ", " is no longer ", 1) if is_over else statement
     if form.kind == "noun":
         verb = "is no longer" if ends else "is"
         return f"{name}'s {predicate} {verb} {words}."

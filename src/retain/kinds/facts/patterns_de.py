@@ -143,7 +143,8 @@ JOBS = (
     "Designer Elektriker Entwickler Erzieher Fahrer Florist Fotograf Friseur Gärtner Grafiker "
     "Handwerker Hebamme Informatiker Ingenieur Journalist Kellner Koch Köchin Krankenpfleger "
     "Krankenschwester Kauffrau Kaufmann Künstler Landwirt Lehrer Maler Manager Mechaniker Musiker "
-    "Optiker Pfarrer Pfleger Physiker Pilot Polizist Professor Programmierer Psychologe Psychologin "
+    "Optiker Pfarrer Pfleger Physiker Pilot Polizist Professor Programmierer Psychologe "
+    "Psychologin "
     "Redakteur Richter Sänger Schauspieler Schreiner Schriftsteller Sekretär Soldat Sozialarbeiter "
     "Steuerberater Student Techniker Therapeut Tierarzt Tierärztin Tischler Übersetzer Verkäufer "
     "Wissenschaftler Zahnarzt Zahnärztin"
@@ -152,14 +153,19 @@ INSTRUMENTS = (
     "Gitarre Klavier Geige Bratsche Cello Bass Schlagzeug Flöte Querflöte Blockflöte Klarinette "
     "Saxophon Trompete Posaune Ukulele Harfe Akkordeon"
 )
-SPORTS = "Fußball Basketball Handball Tennis Tischtennis Badminton Volleyball Golf Hockey Eishockey Schach"
+SPORTS = (
+    "Fußball Basketball Handball Tennis Tischtennis Badminton Volleyball Golf Hockey Eishockey "
+    "Schach"
+)
 CONDITIONS = (
     "Asthma Diabetes Arthritis Epilepsie ADHS Autismus Depressionen Migräne Heuschnupfen "
     "Neurodermitis Bluthochdruck Zöliakie Rheuma Tinnitus Legasthenie"
 )
 NOT_NAMES = (
-    "Angst Hunger Durst Geburtstag Lust Zeit Urlaub Probleme Krebs Fieber Besuch Recht Glück Kinder "
-    "Hilfe Arbeit Geld Sport Deutsch Mathe Pech Spaß Schmerzen Corona Grippe Kopfschmerzen Ruhe Weihnachten"
+    "Angst Hunger Durst Geburtstag Lust Zeit Urlaub Probleme Krebs Fieber Besuch Recht Glück "
+    "Kinder "
+    "Hilfe Arbeit Geld Sport Deutsch Mathe Pech Spaß Schmerzen Corona Grippe Kopfschmerzen Ruhe "
+    "Weihnachten"
 )
 
 # --- Parts of patterns -----------------------------------------------------------------------
@@ -178,7 +184,10 @@ BIRTHDAY = rf"\d{{1,2}}\.? ?(?:{MONTH}|\d{{1,2}}\.)(?: ?(?:19|20)\d\d)?"
 NUMBER = r"(?:einen?|zwei|drei|vier|fünf|sechs|\d)"
 BIN = r"(?:bin|ist|sind)"
 HABE = r"(?:habe|hab|hat|haben)"
-END = r"(?!\w)(?=\s*(?:$|(?:und|aber|weil|denn|mit|als|bei|in|seit|für|zusammen|von Beruf|geworden)\b))"
+END = (
+    r"(?!\w)(?=\s*(?:$|(?:und|aber|weil|denn|mit|als|bei|in|seit|für|zusammen|von Beruf|"
+    r"geworden)\b))"
+)
 AGE = "{subject} is {object} years old."
 NAMED_SO = "{subject}'s name is {object}."
 
@@ -201,7 +210,12 @@ VERB_FORMS = (
     ),
     form("is in", "home", rf"{BIN} in (?P<object>{PLACE}){END}", kind="stay"),
     form("grew up in", "identity", rf"{BIN} in (?P<object>{PLACE}) aufgewachsen\b"),
-    form("was born in", "identity", rf"(?:{BIN}|wurde) in (?P<object>{PLACE}) geboren\b"),
+    form(
+        "birthplace",
+        "identity",
+        rf"(?:{BIN}|wurde) in (?P<object>{PLACE}) geboren\b",
+        statement="{subject} was born in {object}.",
+    ),
     form(
         "name",
         "identity",
@@ -228,7 +242,8 @@ VERB_FORMS = (
     form(
         "speaks",
         "identity",
-        rf"(?:spreche|spricht|sprechen) (?:fließend )?(?P<object>{any_of(' '.join(LANGUAGES))}){END}",
+        rf"(?:spreche|spricht|sprechen) (?:fließend "
+        rf")?(?P<object>{any_of(' '.join(LANGUAGES))}){END}",
     ),
     form(
         "is learning",
@@ -285,16 +300,18 @@ VERB_FORMS = (
     form("is married to", "people", rf"{BIN} mit (?P<object>{NAME}) verheiratet\b", exclusive=True),
     form("is engaged to", "people", rf"{BIN} mit (?P<object>{NAME}) verlobt\b", exclusive=True),
     form(
-        "is",
+        "relationship status",
         "people",
         rf"{BIN} (?:glücklich )?(?P<object>{any_of(' '.join(STATUSES))}){END}",
         exclusive=True,
+        statement="{subject} is {object}.",
     ),
     form("is", "people", rf"{BIN} (?P<object>schwanger){END}"),
     form(
         "has",
         "people",
-        rf"{HABE} (?P<object>{NUMBER}e? (?:\w+ )?(?:{RELATION}n?|Kinde?r?|Söhne|Töchter|Hunde|Brüder|Schwestern)){END}",
+        rf"{HABE} (?P<object>{NUMBER}e? (?:\w+ )?(?:{RELATION}n?|Kinde?r?|Söhne|Töchter|Hunde|"
+        rf"Brüder|Schwestern)){END}",
     ),
     # Preferences, and what people do.
     form("dislikes", "preferences", rf"(?:mag|mögen) keine?n? (?P<object>{WORDS})$", is_free=True),
@@ -402,17 +419,20 @@ NOUN_FORMS = (
 
 SUBJECT_NAMES = rf"(?:ich|wir|meine? {RELATION}(?: {NAME_WORD})?)"
 IMPERATIVES = any_of(
-    "antworte antwort schreib schreibe nenn nenne gib zeig zeige erklär erkläre verwende benutze nutze sprich rede "
+    "antworte antwort schreib schreibe nenn nenne gib zeig zeige erklär erkläre verwende benutze "
+    "nutze sprich rede "
     "duze sieze formuliere fass fasse erinnere frag frage füge mach mache halte übersetze sag sage"
 )
 INFINITIVES = any_of(
-    "antworten schreiben nennen angeben zeigen erklären verwenden benutzen nutzen sprechen duzen siezen "
+    "antworten schreiben nennen angeben zeigen erklären verwenden benutzen nutzen sprechen duzen "
+    "siezen "
     "formulieren zusammenfassen erinnern fragen übersetzen sagen"
 )
 
 GERMAN = Language(
     hint=LazyPattern(
-        r"\b(?:[Ii]ch|[Mm]ein(?:e[rnms]?)?|[Ww]ir|[Mm]erk dir|[Bb]itte|[Aa]b jetzt|[Kk]ünftig|mich)\b"
+        r"\b(?:[Ii]ch|[Mm]ein(?:e[rnms]?)?|[Ww]ir|[Mm]erk dir|[Bb]itte|[Aa]b jetzt|[Kk]ünftig|"
+        r"mich)\b"
     ),
     spellings=((LazyPattern(r"\b([Ii]ch) (hab|mach|wohn|arbeit|komm|spiel)\b"), r"\1 \2e"),),
     split=LazyPattern(
@@ -421,7 +441,8 @@ GERMAN = Language(
         r"|(?:wohne|lebe|arbeite|spreche|spiele|habe|bin|mag|liebe|studiere)\b)"
     ),
     lead=LazyPattern(
-        r"(?:(?:[Oo]h|[Nn]a|[Jj]a|[Nn]ein|[Hh]allo|[Hh]i|[Hh]ey|[Oo]k|[Oo]kay|[Uu]nd|[Aa]ber|[Aa]lso|"
+        r"(?:(?:[Oo]h|[Nn]a|[Jj]a|[Nn]ein|[Hh]allo|[Hh]i|[Hh]ey|[Oo]k|[Oo]kay|[Uu]nd|[Aa]ber|"
+        r"[Aa]lso|"
         r"[Üü]brigens|[Ee]igentlich|[Dd]enn|[Ll]eider|[Jj]etzt|[Ii]nzwischen|[Mm]ittlerweile|"
         r"[Dd]erzeit|[Aa]ktuell|[Mm]omentan|[Gg]erade|[Uu]rsprünglich|[Bb]eruflich)[,:]?\s+){0,4}"
     ),
@@ -435,11 +456,14 @@ GERMAN = Language(
     i_am="ich bin",
     inverted=LazyPattern(rf"^(?P<verb>[a-zäöüß]+) (?P<subject>{SUBJECT_NAMES})\s+"),
     verb_last=LazyPattern(
-        rf"^(?:dass|weil|da|obwohl) (?P<subject>{SUBJECT_NAMES}) (?P<middle>.+) (?P<verb>[a-zäöüß]+)$"
+        rf"^(?:dass|weil|da|obwohl) (?P<subject>{SUBJECT_NAMES}) (?P<middle>.+) "
+        rf"(?P<verb>[a-zäöüß]+)$"
     ),
     adverbs=LazyPattern(
-        r"(?:(?:jetzt|gerade|derzeit|inzwischen|mittlerweile|auch|ja|übrigens|eigentlich|wirklich|sehr|"
-        r"schon|aktuell|momentan|immer noch|noch|total|endlich|leider|beruflich|vor kurzem|kürzlich|"
+        r"(?:(?:jetzt|gerade|derzeit|inzwischen|mittlerweile|auch|ja|übrigens|eigentlich|wirklich|"
+        r"sehr|"
+        r"schon|aktuell|momentan|immer noch|noch|total|endlich|leider|beruflich|vor kurzem|"
+        r"kürzlich|"
         r"seit kurzem|überhaupt|besonders|am liebsten|stark|nun)\s+)+"
     ),
     implied_subject=LazyPattern(
@@ -454,11 +478,13 @@ GERMAN = Language(
         r"sind|hast|und|also|deshalb|darum|daher|seit|dass|ob)\b"
     ),
     open_question=LazyPattern(
-        r"(?:[Kk]annst|[Kk]önn|[Ww]as|[Ww]ie|[Ww]o|[Ww]er|[Ww]ann|[Ww]arum|[Ww]elche|[Hh]ast|[Gg]ibt|"
+        r"(?:[Kk]annst|[Kk]önn|[Ww]as|[Ww]ie|[Ww]o|[Ww]er|[Ww]ann|[Ww]arum|[Ww]elche|[Hh]ast|"
+        r"[Gg]ibt|"
         r"[Ii]st|[Ss]oll|[Dd]arf|[Ww]eißt)"
     ),
     imagined=LazyPattern(
-        r"\b(?:wenn|falls|ob|stell dir vor|angenommen|als ob|sagt|sagte|meinte|meint|erzählte|erzählt|"
+        r"\b(?:wenn|falls|ob|stell dir vor|angenommen|als ob|sagt|sagte|meinte|meint|erzählte|"
+        r"erzählt|"
         r"behauptet|denkt|glaubt|glaube|wünschte|hätte|wäre|würde|träumte|beispiel|beispielsweise|"
         r"gesetzt den fall|schrieb|fragte)\b"
     ),
@@ -467,9 +493,11 @@ GERMAN = Language(
         r"beinahe|angeblich|vermutlich|eventuell|bald vielleicht|oder so)\b"
     ),
     fiction=LazyPattern(
-        r"\b(?:nur spaß|war (?:nur )?(?:ein )?(?:scherz|spaß|witz)|kleiner scherz|rollenspiel|tu so|"
+        r"\b(?:nur spaß|war (?:nur )?(?:ein )?(?:scherz|spaß|witz)|kleiner scherz|rollenspiel|tu "
+        r"so|"
         r"stell dir vor|spiel(?:e)? die rolle|schreib(?:e)? (?:mir )?(?:ein|eine) (?:kurze )?"
-        r"(?:geschichte|gedicht|lied|szene|dialog|witz)|schön wär|von wegen|haha,? nein)\b|(?<!\S)/s(?!\S)"
+        r"(?:geschichte|gedicht|lied|szene|dialog|witz)|schön wär|von wegen|haha,? nein)\b|"
+        r"(?<!\S)/s(?!\S)"
     ),
     ended=(
         (LazyPattern(r"\bnicht mehr(?: |$)"), ""),
@@ -486,7 +514,8 @@ GERMAN = Language(
         LazyPattern(rf"\b{MY} {MODIFIER}?(?P<relation>{RELATION}) heißt (?P<name>{NAME})"),
     ),
     owned_name=LazyPattern(
-        rf"{HABE} eine?n? (?:\w+ )?(?P<relation>{RELATION})n? (?:namens|mit (?:dem )?Namen) (?P<name>{NAME})"
+        rf"{HABE} eine?n? (?:\w+ )?(?P<relation>{RELATION})n? (?:namens|mit (?:dem )?Namen) "
+        rf"(?P<name>{NAME})"
     ),
     is_relation=LazyPattern(
         rf"(?P<name>{NAME}) ist meine? {MODIFIER}?(?P<relation>{RELATION}){END}"
@@ -497,31 +526,38 @@ GERMAN = Language(
     ),
     english=TRANSLATIONS,
     remember=LazyPattern(
-        r"(?:[Bb]itte )?(?:[Mm]erke? dir|[Dd]enke? daran|[Vv]ergiss nicht|[Nn]otiere? dir)(?: bitte)?"
+        r"(?:[Bb]itte )?(?:[Mm]erke? dir|[Dd]enke? daran|[Vv]ergiss nicht|[Nn]otiere? dir)(?: "
+        r"bitte)?"
         r"[,:]? (?P<object>(?:dass )?(?:ich|mein\w*|wir|der|die|das) .*)"
     ),
     instruction=LazyPattern(
-        rf"(?P<object>(?:[Bb]itte )?(?:[Aa]b jetzt|[Vv]on jetzt an|[Aa]b sofort|[Kk]ünftig|[Ii]n Zukunft),? "
+        rf"(?P<object>(?:[Bb]itte )?(?:[Aa]b jetzt|[Vv]on jetzt an|[Aa]b sofort|[Kk]ünftig|[Ii]n "
+        rf"Zukunft),? "
         rf"(?:bitte )?(?:{IMPERATIVES}\b.*|.*{INFINITIVES})"
         rf"|(?:[Bb]itte )?(?i:{IMPERATIVES}) (?:mir |mich )?(?:bitte )?(?:immer|nie|niemals) .*"
         rf"|[Bb]itte (?:immer|nie|niemals|nur noch) .*{INFINITIVES})"
     ),
     correction=LazyPattern(
-        rf"(?:(?:[Nn]ein|[Ss]orry|[Mm]oment|[Ee]ntschuldigung|[Kk]orrektur|[Ee]igentlich|[Ii]ch meinte|[Ii]ch meine)[,:]? )+"
-        rf"(?:es ist |ich meinte |ich meine )?(?:in )?(?P<new>{PLACE}),? nicht (?:in )?(?P<old>{PLACE})$"
+        rf"(?:(?:[Nn]ein|[Ss]orry|[Mm]oment|[Ee]ntschuldigung|[Kk]orrektur|[Ee]igentlich|[Ii]ch "
+        rf"meinte|[Ii]ch meine)[,:]? )+"
+        rf"(?:es ist |ich meinte |ich meine )?(?:in )?(?P<new>{PLACE}),? nicht (?:in "
+        rf")?(?P<old>{PLACE})$"
     ),
     object_end=LazyPattern(
-        r"\s+(?:weil|wenn|aber|denn|da|obwohl|sondern|besonders|vor allem|wie|sehr|total|über alles|auch|"
+        r"\s+(?:weil|wenn|aber|denn|da|obwohl|sondern|besonders|vor allem|wie|sehr|total|über "
+        r"alles|auch|"
         r"und (?:habe|bin|möchte|will|es|das|ich|kann))\b.*"
     ),
     next_verb=LazyPattern(r"(?!)"),
     bad_object=LazyPattern(
-        r"\b(?:du|dich|dir|dein\w*|es|das|dies\w*|ihn|ihm|ihr|sie|er|hier|dort|was|etwas|nichts|alles|"
+        r"\b(?:du|dich|dir|dein\w*|es|das|dies\w*|ihn|ihm|ihr|sie|er|hier|dort|was|etwas|nichts|"
+        r"alles|"
         r"jemand|man|ich|nicht|oder|ist|sind|war|hat|Idee|Ideen|Vorschlag|Vorschläge)\b"
     ),
     article=LazyPattern(r"(?:der|die|das|den|eine?n?) "),
     bad_start=LazyPattern(
-        r"(?:der|die|den|dem|eine?[nrms]?|unsere?|seine?|ihre?|alle|viele|manche|jede\w*|in|an|auf|für|mit|"
+        r"(?:der|die|den|dem|eine?[nrms]?|unsere?|seine?|ihre?|alle|viele|manche|jede\w*|in|an|"
+        r"auf|für|mit|"
         r"von|zu|mich|uns|und|kein\w*|mehr|so|wie|dass)\b"
     ),
     own_words=((LazyPattern(r"\b(?:meine?[nrms]?|unsere?[nrms]?)\b"), "their"),),

@@ -66,7 +66,8 @@ JOBS = (
     "police_officer politician postman principal producer professor programmer psychiatrist "
     "psychologist publisher realtor receptionist recruiter reporter researcher salesman "
     "salesperson scientist screenwriter sculptor secretary seamstress singer social_worker "
-    "soldier specialist statistician steward stylist supervisor surgeon tailor teacher technician technologist "
+    "soldier specialist statistician steward stylist supervisor surgeon tailor teacher technician "
+    "technologist "
     "therapist trader trainer translator tutor veterinarian vet videographer waiter waitress "
     "welder writer streamer youtuber"
 )
@@ -118,13 +119,15 @@ ACTIVITIES = (
     "studying learning training_for volunteering_at listening_to baking cooking following going_to"
 )
 MILESTONES = (
-    "bought purchased ordered joined adopted signed_up_for enrolled_in finished_reading finished_watching started_taking "
+    "bought purchased ordered joined adopted signed_up_for enrolled_in finished_reading "
+    "finished_watching started_taking "
     "started_learning started_playing started_reading started_practicing started_volunteering_at "
     "graduated_with subscribed_to attended participated_in volunteered_at registered_for "
     "started_using switched_to upgraded_to"
 )
 POSSESSIONS = (
-    "car truck motorcycle motorbike bike bicycle boat house apartment condo cabin garden greenhouse "
+    "car truck motorcycle motorbike bike bicycle boat house apartment condo cabin garden "
+    "greenhouse "
     "camera guitar piano keyboard violin tattoo printer telescope aquarium collection blog podcast "
     "youtube_channel website etsy_shop subscription membership tutor therapist nanny"
 )
@@ -152,13 +155,14 @@ ARTICLE = r"(?:an?|the|my|our|this|two|three|four|five|\d) "
 PRODUCT = rf"(?:{CAPITAL})(?: (?:{CAPITAL}|v?\d[\w.]*)){{0,3}}"
 # Up to three words before a job, which may not begin another phrase: "a friend of a nurse".
 JOB = (
-    r"(?:(?!(?:not|no|of|to|for|with|and|or|who|that|in|at|from|by|an?|the|my|than|like|retired|former|aspiring)\b)[\w/'-]+ ){0,3}?"
-    + any_of(JOBS)
+    r"(?:(?!(?:not|no|of|to|for|with|and|or|who|that|in|at|from|by|an?|the|my|than|like|retired|"
+    r"former|aspiring)\b)[\w/'-]+ ){0,3}?" + any_of(JOBS)
 )
 PERSON = any_of(f"{UNIQUE_RELATIONS} {RELATIONS}")
 PET = any_of(PETS)
 MODIFIER = (
-    r"(?:(?:close|good|academic|older|younger|little|big|elder|twin|new|beautiful|sweet|adorable|cute|dear|late|eldest|"
+    r"(?:(?:close|good|academic|older|younger|little|big|elder|twin|new|beautiful|sweet|adorable|"
+    r"cute|dear|late|eldest|"
     r"youngest|oldest|first|second|golden|german|border|french|rescue|tabby|black|white|persian|"
     r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)[ -](?:year|month|week)[ -]old) )"
 )
@@ -168,6 +172,8 @@ BIRTHDAY = (
     r"(?:,? (?:19|20)\d\d)?"
 )
 NAMED_SO = "{subject}'s name is {object}."
+BORN_IN = "{subject} was born in {object}."
+BE_SO = "{subject} is {object}."
 AGE = "{subject} is {object} years old."
 WORDS = r"[\w'&/%+-]+(?: [\w'&/%+-]+){0,11}"
 
@@ -181,7 +187,8 @@ ASSISTANT_VERB = any_of(
 
 # What may follow an object that has a clear end. Anything else means that the object goes on.
 AFTER = (
-    r"(?!\w)(?=\s*(?:$|[.!](?:\s|$)|(?:and|but|with|near|because|where|which|who|so|as|for|by|on|at|from|in|when|"
+    r"(?!\w)(?=\s*(?:$|[.!](?:\s|$)|(?:and|but|with|near|because|where|which|who|so|as|for|by|on|"
+    r"at|from|in|when|"
     r"after|before|now|right|though|while|since|to|this|these|that|too|myself|alone|together|"
     r"currently|again|full-time|part-time|anymore|any more|here|specializing|working|living)\b))"
 )
@@ -194,13 +201,15 @@ VERB_FORMS = (
     form(
         "lives in",
         "home",
-        rf"(?:lives?|{BE} (?:living|based|located)|{BEEN} living|{HAVE} lived) in (?P<object>{PLACE}){AFTER}",
+        rf"(?:lives?|{BE} (?:living|based|located)|{BEEN} living|{HAVE} lived) in "
+        rf"(?P<object>{PLACE}){AFTER}",
         exclusive=True,
     ),
     form(
         "lives in",
         "home",
-        rf"(?:{HAVE} )?(?:moved|relocated)(?: back| over| here)?(?: from {PLACE})? to (?P<object>{PLACE}){AFTER}",
+        rf"(?:{HAVE} )?(?:moved|relocated)(?: back| over| here)?(?: from {PLACE})? to "
+        rf"(?P<object>{PLACE}){AFTER}",
         exclusive=True,
         is_event=True,
     ),
@@ -208,7 +217,12 @@ VERB_FORMS = (
     form("comes from", "identity", rf"{BE} (?:originally )?from (?P<object>{PLACE}){AFTER}"),
     form("comes from", "identity", rf"comes? from (?P<object>{PLACE}){END}"),
     form("grew up in", "identity", rf"(?:grew up|was raised) in (?P<object>{PLACE}){AFTER}"),
-    form("was born in", "identity", rf"(?:was|were) born in (?P<object>{PLACE}){AFTER}"),
+    form(
+        "birthplace",
+        "identity",
+        rf"(?:was|were) born in (?P<object>{PLACE}){AFTER}",
+        statement=BORN_IN,
+    ),
     # Identity.
     form(
         "name",
@@ -257,7 +271,8 @@ VERB_FORMS = (
     form(
         "speaks",
         "identity",
-        rf"(?:speaks?(?: fluent| native| some| a little)?|{BE} fluent in) (?P<object>{any_of(LANGUAGES)}"
+        rf"(?:speaks?(?: fluent| native| some| a little)?|{BE} fluent in) "
+        rf"(?P<object>{any_of(LANGUAGES)}"
         rf"(?:(?:, and|,| and) {any_of(LANGUAGES)})*)(?: fluently)?{END}",
     ),
     form(
@@ -270,7 +285,8 @@ VERB_FORMS = (
     form(
         "works at",
         "work",
-        rf"(?:works?|{BE} (?:working|employed)|{BEEN} working)(?: part-time| full-time)? (?:at|for|by) "
+        rf"(?:works?|{BE} (?:working|employed)|{BEEN} working)(?: part-time| full-time)? (?:at|"
+        rf"for|by) "
         rf"(?P<object>{ORGANISATION}){AFTER}",
         exclusive=True,
     ),
@@ -302,7 +318,8 @@ VERB_FORMS = (
     form(
         "runs",
         "work",
-        rf"runs? (?P<object>(?:an?|my own) (?:[\w-]+ ){{0,2}}(?:{any_of(WORKPLACES)}|business)){AFTER}",
+        rf"runs? (?P<object>(?:an?|my own) (?:[\w-]+ ){{0,2}}(?:{any_of(WORKPLACES)}|"
+        rf"business)){AFTER}",
     ),
     form(
         "teaches", "work", rf"teach(?:es)? (?P<object>{any_of(FIELDS)}|{any_of(LANGUAGES)}){AFTER}"
@@ -325,7 +342,8 @@ VERB_FORMS = (
     form(
         "has a degree in",
         "work",
-        rf"(?:{HAVE}|graduated with|got|completed) (?:an?|my) (?:[\w']+ )?(?:degree|bachelor's|master's|PhD)"
+        rf"(?:{HAVE}|graduated with|got|completed) (?:an?|my) (?:[\w']+ )?(?:degree|bachelor's|"
+        rf"master's|PhD)"
         rf"(?: degree)? in (?P<object>(?:[A-Z]?[a-z]+ )?{any_of(FIELDS)}){AFTER}",
     ),
     form("is", "work", rf"{BE} (?P<object>retired|unemployed|self-employed){END}"),
@@ -346,25 +364,29 @@ VERB_FORMS = (
     form(
         "is",
         "health",
-        rf"(?:{BE}|{BEEN}) (?:an? )?(?:strict |lifelong |committed )?(?P<object>{any_of(TRAITS)}){END}",
+        rf"(?:{BE}|{BEEN}) (?:an? )?(?:strict |lifelong |committed "
+        rf")?(?P<object>{any_of(TRAITS)}){END}",
     ),
     form(
         "has",
         "health",
         rf"(?:{HAVE}|suffers? from|(?:was|were)(?: recently)? diagnosed with|got diagnosed with|"
-        rf"{HAVE} been diagnosed with) (?P<object>(?:type [12] |severe |mild |chronic )?{any_of(CONDITIONS)}){AFTER}",
+        rf"{HAVE} been diagnosed with) (?P<object>(?:type [12] |severe |mild |chronic "
+        rf")?{any_of(CONDITIONS)}){AFTER}",
         is_event=True,
     ),
     form(
         "does not eat",
         "health",
-        rf"(?:(?:(?:do|does) not|can not|never) eat|(?:have |has )?(?:stopped|quit|gave up|given up) eating)(?: any)? (?P<object>{WORDS})$",
+        rf"(?:(?:(?:do|does) not|can not|never) eat|(?:have |has )?(?:stopped|quit|gave up|given "
+        rf"up) eating)(?: any)? (?P<object>{WORDS})$",
         is_free=True,
     ),
     form(
         "does not drink",
         "health",
-        rf"(?:(?:(?:do|does) not|can not|never) drink|(?:have |has )?(?:stopped|quit|gave up|given up) drinking)(?: any)? (?P<object>{WORDS})$",
+        rf"(?:(?:(?:do|does) not|can not|never) drink|(?:have |has )?(?:stopped|quit|gave up|"
+        rf"given up) drinking)(?: any)? (?P<object>{WORDS})$",
         is_free=True,
     ),
     # People and pets.
@@ -386,25 +408,28 @@ VERB_FORMS = (
         "is dating", "people", rf"(?:{BE}|{BEEN}) dating (?P<object>{NAME}){AFTER}", exclusive=True
     ),
     form(
-        "is",
+        "relationship status",
         "people",
         rf"(?:{BE}|got|{BEEN}) (?:happily |newly )?(?P<object>{any_of(STATUSES)}){END}",
         exclusive=True,
         is_event=True,
+        statement=BE_SO,
     ),
     form("is", "people", rf"{BE} (?P<object>pregnant)(?: with twins)?{AFTER}"),
     form(
         "has",
         "people",
         rf"{GOT} (?P<object>(?:an?|one|two|three|four|five|six|\d) {MODIFIER}{{0,2}}"
-        rf"(?:{PERSON}|{PET}s?|kids?|child(?:ren)?|sons|daughters|brothers|sisters|siblings|puppies)){AFTER}",
+        rf"(?:{PERSON}|{PET}s?|kids?|child(?:ren)?|sons|daughters|brothers|sisters|siblings|"
+        rf"puppies)){AFTER}",
         is_event=True,
     ),
     # Preferences.
     form(
         "likes",
         "preferences",
-        rf"(?:loves?|likes?|enjoys?|adores?|{HAVE} always (?:loved|liked|enjoyed)) (?P<object>{WORDS})$",
+        rf"(?:loves?|likes?|enjoys?|adores?|{HAVE} always (?:loved|liked|enjoyed)) "
+        rf"(?P<object>{WORDS})$",
         is_free=True,
     ),
     form(
@@ -425,13 +450,15 @@ VERB_FORMS = (
     form(
         "is",
         "preferences",
-        rf"{BE} (?P<object>an? (?:(?:big|huge) )?(?:(?!bit|big|huge)[\w-]+ ){{1,3}}(?:fan|enthusiast|lover|geek|nerd|buff|person)){END}",
+        rf"{BE} (?P<object>an? (?:(?:big|huge) )?(?:(?!bit|big|huge)[\w-]+ ){{1,3}}(?:fan|"
+        rf"enthusiast|lover|geek|nerd|buff|person)){END}",
     ),
     # What people do and own.
     form(
         "plays",
         "other",
-        rf"(?:plays?|{BEEN} playing) (?:the )?(?P<object>{any_of(INSTRUMENTS)}|{any_of(SPORTS)}){AFTER}",
+        rf"(?:plays?|{BEEN} playing) (?:the )?(?P<object>{any_of(INSTRUMENTS)}|"
+        rf"{any_of(SPORTS)}){AFTER}",
     ),
     form(
         "has been {kind}",
@@ -443,14 +470,16 @@ VERB_FORMS = (
     form(
         "is {kind}",
         "other",
-        rf"{BE} (?P<kind>training for|teaching|volunteering at|learning(?! to| the)) (?P<object>{WORDS})$",
+        rf"{BE} (?P<kind>training for|teaching|volunteering at|learning(?! to| the)) "
+        rf"(?P<object>{WORDS})$",
         is_free=True,
         allows_article=True,
     ),
     form(
         "is taking",
         "other",
-        rf"(?:{BE}|{BEEN}) taking (?P<object>(?:[\w'-]+ ){{0,4}}(?:class|classes|course|courses|lessons?|"
+        rf"(?:{BE}|{BEEN}) taking (?P<object>(?:[\w'-]+ ){{0,4}}(?:class|classes|course|courses|"
+        rf"lessons?|"
         rf"workshop|medication)){AFTER}",
     ),
     # Milestones.
@@ -474,7 +503,8 @@ VERB_FORMS = (
     form(
         "visited",
         "other",
-        rf"(?:{HAVE} )?(?:visited|travell?ed to|flew to|took a trip to|went on a (?:\w+ )?trip to|been to) "
+        rf"(?:{HAVE} )?(?:visited|travell?ed to|flew to|took a trip to|went on a (?:\w+ )?trip to|"
+        rf"been to) "
         rf"(?P<object>{PLACE}){AFTER}",
         is_event=True,
     ),
@@ -483,7 +513,8 @@ VERB_FORMS = (
     form(
         "earns",
         "work",
-        rf"(?:earns?|makes?|{BE} (?:earning|making)) (?P<object>(?:about |around |roughly )?[$€£][\d,.]+k?"
+        rf"(?:earns?|makes?|{BE} (?:earning|making)) (?P<object>(?:about |around |roughly "
+        rf")?[$€£][\d,.]+k?"
         rf" (?:annually|a year|per year|a month|per month|an hour|per hour)){AFTER}",
         exclusive=True,
     ),
@@ -538,7 +569,8 @@ VERB_FORMS = (
     form(
         "plans to travel to",
         "plans",
-        rf"(?:{BE}|will be) (?:travell?ing|flying|going on (?:a|an?) (?:\w+ )?trip) to (?P<object>{PLACE}){AFTER}",
+        rf"(?:{BE}|will be) (?:travell?ing|flying|going on (?:a|an?) (?:\w+ )?trip) to "
+        rf"(?P<object>{PLACE}){AFTER}",
         kind="plan",
     ),
     form("plans to be in", "plans", rf"will be in (?P<object>{PLACE}){AFTER}", kind="plan"),
@@ -551,7 +583,8 @@ VERB_FORMS = (
     form(
         "plans to start at",
         "plans",
-        rf"(?:{BE}|will be) (?:starting|joining)(?: a| my)?(?: new)?(?: job| position| role)?(?: at| with)? "
+        rf"(?:{BE}|will be) (?:starting|joining)(?: a| my)?(?: new)?(?: job| position| role)?(?: "
+        rf"at| with)? "
         rf"(?P<object>{PLACE}){AFTER}",
         kind="plan",
     ),
@@ -564,7 +597,8 @@ VERB_FORMS = (
     form(
         "has",
         "plans",
-        rf"{HAVE} (?P<object>an? (?:[\w'-]+ ){{0,2}}(?:appointment|interview|exam|flight|surgery|wedding|meeting|call|"
+        rf"{HAVE} (?P<object>an? (?:[\w'-]+ ){{0,2}}(?:appointment|interview|exam|flight|surgery|"
+        rf"wedding|meeting|call|"
         rf"presentation|recital|marathon|race)(?: with {NAME})?){END}",
         kind="plan",
     ),
@@ -654,7 +688,8 @@ SPLIT = LazyPattern(
     r"(?=(?:(?:also|now|then|currently|actually)\s)?(?:I|[Mm]y|[Ww]e|[Oo]ur)\b)"
     # The same subject goes on: "and work as a nurse".
     r"|\s+(?:and|but)\s+(?=(?:(?:also|now|currently|really)\s)?"
-    r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive|an?|works|lives|speaks|plays|has|is|loves|enjoys|hates|studies|owns|drives)\b)"
+    r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive|an?|works|"
+    r"lives|speaks|plays|has|is|loves|enjoys|hates|studies|owns|drives)\b)"
     r"|(?<!\bam)(?<!\bis)(?<!\bare)(?<!been)(?<!now)(?<!ly)\s+(?=(?:living|based) in\b)"
 )
 LEAD = LazyPattern(
@@ -702,8 +737,10 @@ IS_RELATION = LazyPattern(
 )
 ENGLISH = Language(
     hint=LazyPattern(
-        r"\b(?:I|[Mm]y|[Ww]e|i|[Oo]ur|[Rr]emember|[Aa]lways|[Nn]ever|[Ff]rom now on|[Gg]oing forward|"
-        r"[Ii]n the future|[Nn]ote|[Kk]eep in mind|[Dd]o not forget|[Ss]orry|[Cc]orrection|[Aa]ctually|[Cc]alls? me)\b"
+        r"\b(?:I|[Mm]y|[Ww]e|i|[Oo]ur|[Rr]emember|[Aa]lways|[Nn]ever|[Ff]rom now on|[Gg]oing "
+        r"forward|"
+        r"[Ii]n the future|[Nn]ote|[Kk]eep in mind|[Dd]o not forget|[Ss]orry|[Cc]orrection|"
+        r"[Aa]ctually|[Cc]alls? me)\b"
     ),
     spellings=CONTRACTIONS,
     split=SPLIT,
@@ -723,7 +760,8 @@ ENGLISH = Language(
     as_role=LazyPattern(r"[Aa]s (?=an? )"),
     relative=LazyPattern(r"who (?=(?:is|has|lives|works|loves|just|was|enjoys|plays|recently)\b)"),
     new_clause=LazyPattern(
-        r"(?:I|[Mm]y|[Ww]e|[Oo]ur|it|they|he|she|this|that|there|these|those|which|who|where|so|but|"
+        r"(?:I|[Mm]y|[Ww]e|[Oo]ur|it|they|he|she|this|that|there|these|those|which|who|where|so|"
+        r"but|"
         r"because|can|could|do|does|how|what|especially|particularly|like|such as|even|if|since|as|"
         r"though|although|while|not|too|you|is|are|would|should|any|maybe|thanks|then|whether|when|"
         r"'cause|cause|actually|by the way|plus|and|right)\b",
@@ -746,9 +784,11 @@ ENGLISH = Language(
         r"i think|i guess|i suppose|or so)\b",
     ),
     fiction=LazyPattern(
-        r"\b(?:just kidding|kidding!|only joking|just joking|jk|role-?play(?:ing)?|pretend (?:to be|you|"
+        r"\b(?:just kidding|kidding!|only joking|just joking|jk|role-?play(?:ing)?|pretend (?:to "
+        r"be|you|"
         r"that|i)|act as|imagine (?:that|you|i)|you are now|in character|fictional|my character|"
-        r"as if i|yeah,? right|in an alternate|write (?:me )?(?:a|an|the) (?:short )?(?:story|poem|song|"
+        r"as if i|yeah,? right|in an alternate|write (?:me )?(?:a|an|the) (?:short )?(?:story|"
+        r"poem|song|"
         r"monologue|dialogue|scene|script|rap|joke)|hypothetical(?:ly)?)\b|(?<!\S)/s(?!\S)|\bjk\b",
     ),
     ended=(
@@ -770,7 +810,8 @@ ENGLISH = Language(
     owned_name=OWNED_NAME,
     is_relation=IS_RELATION,
     call_me=LazyPattern(
-        rf"(?:(?:[Pp]lease|[Jj]ust|[Yy]ou can|[Ee]veryone|everybody|people|my friends) )*[Cc]alls? me (?P<name>{NAME}){END}"
+        rf"(?:(?:[Pp]lease|[Jj]ust|[Yy]ou can|[Ee]veryone|everybody|people|my friends) "
+        rf")*[Cc]alls? me (?P<name>{NAME}){END}"
     ),
     is_favourite=LazyPattern(
         r"(?P<object>[A-Z][\w'-]*(?: [\w'-]+){0,3}) (?:is|are) my (?:all-time )?favou?rite "
@@ -783,36 +824,45 @@ ENGLISH = Language(
         re.IGNORECASE,
     ),
     instruction=LazyPattern(
-        r"(?:please |also |and |so |ok |okay )*(?P<object>(?:from now on|going forward|in the future),? "
+        r"(?:please |also |and |so |ok |okay )*(?P<object>(?:from now on|going forward|in the "
+        r"future),? "
         rf"(?:please )?(?:always |never |do not |only |just )?{ASSISTANT_VERB}\b(?! up\b).*"
         rf"|(?:please )?(?:always|never) {ASSISTANT_VERB}\b(?! up\b).*)",
         re.IGNORECASE,
     ),
     correction=LazyPattern(
-        rf"(?:(?i:no|sorry|oops|wait|actually|correction|I mean|I meant)[,:]? )+(?:it is |I meant |I mean )?"
+        rf"(?:(?i:no|sorry|oops|wait|actually|correction|I mean|I meant)[,:]? )+(?:it is |I meant "
+        rf"|I mean )?"
         rf"(?:in )?(?P<new>{PLACE}),? not (?:in )?(?P<old>{PLACE})$"
     ),
     object_end=LazyPattern(
-        r"\s+(?:for (?:a while|years|ages|a long time|a decade)|because|when|whenever|since|so|but|which|who|as|if|while|after|before|although|though|"
-        r"especially|particularly|like(?! (?:this|that|these|those|it|you)\b)|such as|too|anymore|any more|lately|these days|right now|now|together|recently|already|"
+        r"\s+(?:for (?:a while|years|ages|a long time|a decade)|because|when|whenever|since|so|"
+        r"but|which|who|as|if|while|after|before|although|though|"
+        r"especially|particularly|like(?! (?:this|that|these|those|it|you)\b)|such as|too|anymore|"
+        r"any more|lately|these days|right now|now|together|recently|already|"
         r"a lot|very much|so much|more than anything|as well|myself|at the moment|to help|where|"
-        r"(?:and|or) (?:am|have|want|need|was|would|will|can|think|try|tend|find|hope|do|did|love|like|usually|"
+        r"(?:and|or) (?:am|have|want|need|was|would|will|can|think|try|tend|find|hope|do|did|love|"
+        r"like|usually|"
         r"always|often|also|really|just|it|how|what|feel|get|got|found|plan|he|she|they|that|the|"
         r"then|even|so|see|know|hate|enjoy|prefer|been|going|looking|making|been))\b.*"
     ),
     next_verb=LazyPattern(r" and (?!(?:an?|some|the|my|our|two|three)\b|[A-Z\d]).*"),
     bad_object=LazyPattern(
-        r"\b(?:you|your|yours|it|its|this|that|these|those|them|they|him|her|he|she|I|here|there|what|"
+        r"\b(?:you|your|yours|it|its|this|that|these|those|them|they|him|her|he|she|I|here|there|"
+        r"what|"
         r"how|why|one|ones|something|anything|everything|nothing|someone|anyone|everyone|thing|"
         r"things|stuff|mix|idea|ideas|way|ways|suggestion|suggestions|option|options|not|or|is|are|"
-        r"was|were|has|had|would|will|can|could|also|think|both|either|too|much|first|second|catch|lot|few|couple|bunch|then|part|next|same|who|last)\b"
+        r"was|were|has|had|would|will|can|could|also|think|both|either|too|much|first|second|"
+        r"catch|lot|few|couple|bunch|then|part|next|same|who|last)\b"
     ),
     article=LazyPattern(r"(?:the|an?(?! (?:bit|lot|few|couple)\b)) "),
     bad_start=LazyPattern(
-        r"(?:the|an?(?! good\b)|to (?:think|see|hear|say|know|believe|be|get|hear|keep|make|have)|all|"
+        r"(?:the|an?(?! good\b)|to (?:think|see|hear|say|know|believe|be|get|hear|keep|make|have)|"
+        r"all|"
         r"our|his|their|some|most|many|every|each|another|any|such|seeing|hearing|knowing|having|"
         r"getting|being|in|on|at|for|with|of|from|by|about|me|us|and|no|more|less|so|when|"
-        r"[a-z]+ly$|real hard|around|looking|thinking|talking|sharing|working on|using|making sure|going)\b"
+        r"[a-z]+ly$|real hard|around|looking|thinking|talking|sharing|working on|using|making "
+        r"sure|going)\b"
     ),
     own_words=(
         (LazyPattern(r"\b(?:my|our)\b"), "their"),
