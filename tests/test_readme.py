@@ -18,7 +18,7 @@ from tests.servers import free_port
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXTRAS = re.compile(r"pip install '/path/to/this/clone(\[[\w,]+\])'")
+EXTRAS = re.compile(r"pip install '/path/to/this/clone(\[[\w,]+\])' /path/to/this/clone/([\w/-]+)")
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CURL = re.compile(r"^    (curl .*\\\n.*)$", re.MULTILINE)
 
@@ -43,7 +43,8 @@ def install(folder: Path) -> None:
     extras = EXTRAS.search(README)
     assert extras
     assert run([sys.executable, "-m", "venv", "env"], folder).returncode == 0
-    done = run(["env/bin/pip", "install", "--quiet", f"{wheel}{extras[1]}"], folder)
+    packages = [f"{wheel}{extras[1]}", str(ROOT / extras[2])]
+    done = run(["env/bin/pip", "install", "--quiet", *packages], folder)
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"the packages cannot be installed: {done.stderr[-200:]}")
     assert done.returncode == 0, done.stderr

@@ -65,8 +65,11 @@ class Client:
     def __init__(
         self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3
     ) -> None:
-        import httpx2
-
+        try:
+            import httpx2
+        except ImportError:
+            problem = "requires the extra `client`; install retain[client]"
+            raise SettingsError(where="client", problem=problem) from None
         key = os.environ.get(KEY_VARIABLE, "") if key is None else key
         if not (key.isascii() and key.isprintable()):
             problem = "contains characters that are not valid in a key; copy it again"

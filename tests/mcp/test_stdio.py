@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,15 @@ def test_a_client_that_gives_up_on_discovery(tmp_path: Path) -> None:
         assert process.wait(30) == 0
     assert answers[0]["result"]["supportedVersions"] == [MODERN]
     assert answers[1]["result"]["protocolVersion"] == LEGACY
+
+
+def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['anyio'] = None; from retain.cli.main import main; sys.exit(main(['mcp']))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "install retain[mcp]" in done.stderr
 
 
 @pytest.mark.slow

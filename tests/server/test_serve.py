@@ -24,6 +24,7 @@ from retain.auth.api_keys import Keys
 from retain.auth.local import check_host
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
+from retain.cli import serve_command
 from retain.cli.main import main
 from retain.server import serve
 from tests.conftest import new_database
@@ -287,6 +288,19 @@ def wait_until(true: Callable[[], bool], seconds: float = 30) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_announcement_names_mcp_only_if_it_is_served(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], installed: bool
+) -> None:
+    """MCP is an extra of its own."""
+    monkeypatch.setattr(serve_command, "find_spec", lambda name: object() if installed else None)
+    monkeypatch.setattr(
+        "retain.server.serve.serve", lambda settings, announce, jobs: announce("http://here") or 0
+    )
+    assert main(["serve", "--database", "memory:"]) == 0
+    assert ("http://here/mcp" in capsys.readouterr().out) == installed
 
 
 @pytest.mark.parametrize(("flags", "expected"), [([], True), (["--no-jobs"], False)])

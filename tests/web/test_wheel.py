@@ -84,12 +84,13 @@ def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
 def test_one_command_serves_the_wheel(
     tmp_path: Path, chromium: Callable[[], Browser], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an empty environment, without extras: the page, MCP and the client work."""
+    """In an empty environment with the extra `server`: the page, MCP and the client work."""
     for name in [name for name in os.environ if name.startswith("RETAIN_")]:
         monkeypatch.delenv(name)
     wheel, _ = pack("wheel", ROOT, tmp_path / "dist")
     uv = shutil.which("uv") or str(ROOT / ".cache" / "uv" / "bin" / "uv")
-    retain = [uv, "tool", "run", "--isolated", "--from", str(wheel), "retain"]
+    encoder = ["--with", str(ROOT / "packages" / "retain-encoder")]
+    retain = [uv, "tool", "run", "--isolated", *encoder, "--from", f"{wheel}[server]", "retain"]
     usage = subprocess.run(retain, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert usage.returncode == 0
     assert usage.stdout.startswith("usage: retain")

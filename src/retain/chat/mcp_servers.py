@@ -130,10 +130,14 @@ class McpConnections:
     def _client(self, server: McpServer, seconds: float) -> Client:
         if server.name in self._clients:
             return self._clients[server.name]
-        if self._portal is None:
-            # Imported here because most agents have no MCP servers.
+        try:
             from anyio.from_thread import start_blocking_portal
 
+            import mcp  # noqa: F401
+        except ImportError as error:
+            problem = f"requires the extra `mcp` ({error.name} is missing); install retain[mcp]"
+            raise ToolFailure(f"The MCP server {server.name} {problem}.") from error
+        if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal())
         connection = self._portal.wrap_async_context_manager(_connect(server, seconds))
         client: Client = self._stack.enter_context(connection)

@@ -12,6 +12,7 @@ import shlex
 import sys
 
 from retain.auth.principal import PERMISSIONS, Permission, Principal
+from retain.base.errors import SettingsError
 from retain.cli.command import Arguments, Command, open_memory, scope_of
 from retain.cli.options import PROJECT_OPTION, SCOPE
 from retain.kinds.graph import is_empty
@@ -20,11 +21,14 @@ from retain.memory import Memory
 
 def mcp(arguments: Arguments) -> int:
     """Serve until the client closes standard input."""
-    # Imported here because they take longer than most commands.
-    import anyio
+    try:
+        # Imported here because they need the extra `mcp`.
+        import anyio
 
-    from retain.mcp.server import McpCaller, over_stdio
-
+        from retain.mcp.server import McpCaller, over_stdio
+    except ImportError as error:
+        problem = f"requires the extra `mcp` ({error.name} is missing); install retain[mcp]"
+        raise SettingsError(where="mcp", problem=problem) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     is_graph = arguments.profile == "graph"
     with open_memory(arguments, create=True) as memory:

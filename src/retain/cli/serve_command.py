@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 
+from retain.base.errors import SettingsError
 from retain.cli.command import Arguments, Command, load_settings
 
 
@@ -12,16 +14,23 @@ def serve(arguments: Arguments) -> int:
     settings = load_settings(
         arguments, host=arguments.host, port=arguments.port, workers=arguments.workers
     )
-    # Imported here because it takes longer than most commands.
-    from retain.server.serve import serve as run_server
+    try:
+        # Imported here because it needs the extra `server`.
+        from retain.server.serve import serve as run_server
+    except ImportError as error:
+        problem = (
+            f"requires the extra `server` ({error}); install retain[server], or run "
+            "uvx --from 'retain[server]' retain serve"
+        )
+        raise SettingsError(where="serve", problem=problem) from error
 
     def announce(address: str) -> None:
         if arguments.json:
             print(json.dumps({"url": address}), flush=True)
         else:
+            mcp = f", MCP: {address}/mcp" if find_spec("mcp") else ""
             print(
-                f"retain listens on {address}/ (API: {address}/docs, MCP: {address}/mcp). "
-                "Press Ctrl-C to stop.",
+                f"retain listens on {address}/ (API: {address}/docs{mcp}). Press Ctrl-C to stop.",
                 flush=True,
             )
 

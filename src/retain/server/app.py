@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from starlette.applications import Starlette
 
 from retain.api import problem
@@ -14,7 +16,6 @@ from retain.server import (
     docs_page,
     health,
     key_routes,
-    mcp_mount,
     message_routes,
     metrics,
     middleware,
@@ -32,6 +33,11 @@ from retain.server import (
 )
 from retain.server.lifespan import lifespan
 from retain.server.request_authenticator import RequestAuthenticator
+
+if find_spec("mcp"):  # a separate extra: other libraries need an older version
+    from retain.server import mcp_mount as mount
+else:
+    mount = None  # type: ignore[assignment]
 
 
 def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
@@ -58,7 +64,8 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     chat_routes.add(app, authenticator)
     conversation_routes.add(app, authenticator)
     vendors.add(app, authenticator)
-    mcp_mount.add(app, authenticator)
+    if mount:
+        mount.add(app, authenticator)
     sign_in.add(app, authenticator)
     model_routes.add(app, authenticator)
     status_routes.add(app, authenticator)
