@@ -1,4 +1,5 @@
-"""Write retain.example.yaml, docs/reference/settings.md and docs/reference/cli.md from the code.
+"""Write retain.example.yaml, docs/reference/settings.md and docs/reference/cli.md from the code, and
+llms.txt, which lists the documentation for language models, from its pages.
 
 python scripts/generate_docs.py            write the files
 python scripts/generate_docs.py --check    fail if a file is out of date
@@ -7,8 +8,12 @@ python scripts/generate_docs.py --check    fail if a file is out of date
 from __future__ import annotations
 
 import inspect
+import re
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from retain.api.endpoints import ENDPOINTS
 from retain.base.settings import FIELDS, Settings
@@ -81,7 +86,41 @@ def commands_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def list_for_models() -> str:
+    """Return every page of the documentation with its first sentence, as llmstxt.org proposes."""
+    project = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    lines = ["# retain", "", f"> {project['site_description']}"]
+    section = ""
+    for current, title, path in pages(project["nav"]):
+        if current != section:
+            section = current
+            lines += ["", f"## {section}", ""]
+        text = first_sentence((ROOT / "docs" / path).read_text(encoding="utf-8"))
+        lines.append(f"- [{title}](docs/{path}): {text}")
+    return "\n".join(lines) + "\n"
+
+
+def pages(nav: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield section, title and path of each page of the navigation."""
+    for item in nav:
+        for title, value in item.items():
+            if isinstance(value, str):
+                yield "Start", title, value
+            else:
+                for _, page, path in pages(value):
+                    yield title, page, path
+
+
+def first_sentence(page: str) -> str:
+    """Return the first sentence of a page, without links."""
+    paragraphs = page.split("\n\n")[1:]
+    text = next(part for part in paragraphs if not part.startswith((" ", "#", "```", "![", "1.")))
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text.replace("\n", " "))
+    return re.split(r"(?<=\.) |:$", text)[0]
+
+
 FILES = {
+    ROOT / "llms.txt": list_for_models,
     ROOT / "retain.example.yaml": Settings.example,
     ROOT / "docs" / "reference" / "settings.md": settings_page,
     ROOT / "docs" / "reference" / "cli.md": commands_page,

@@ -5,7 +5,8 @@ python scripts/generate_web.py --check    fail if a file is out of date
 
 clients/typescript/src/schema.ts    the types of every request and response; the web app uses them too
 clients/typescript/src/verbs.ts     the kinds of memory and their verbs
-clients/typescript/package.json     the version
+clients/typescript/package.json     the version of the npm package
+server.json                         the version in the MCP registry
 """
 
 from __future__ import annotations
@@ -65,15 +66,11 @@ def generate() -> dict[Path, str]:
         types = output.read_text()
         handlers: dict[str, Handler] = app.state.handlers
         verbs = describe_verbs(handlers)
-    package = CLIENT / "package.json"
-    versioned = re.sub(
-        r'"version": "[^"]*"', f'"version": "{VERSION}"', package.read_text(encoding="utf-8")
-    )
-    return {
-        CLIENT / "src" / "schema.ts": types,
-        CLIENT / "src" / "verbs.ts": verbs,
-        package: versioned,
-    }
+    files = {CLIENT / "src" / "schema.ts": types, CLIENT / "src" / "verbs.ts": verbs}
+    for path in (CLIENT / "package.json", ROOT / "server.json"):
+        text = path.read_text(encoding="utf-8")
+        files[path] = re.sub(r'"version": "[^"]*"', f'"version": "{VERSION}"', text)
+    return files
 
 
 def simplify(schema: Any) -> Any:

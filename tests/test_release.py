@@ -1,11 +1,20 @@
-"""The release script rejects a tree that is not ready."""
+"""The release script rejects a tree that is not ready; the files of a release agree."""
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 from pathlib import Path
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "release.py"
+import pytest
+import yaml
+
+from retain.base.version import VERSION
+from retain.cli.main import parser
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "scripts" / "release.py"
 problems = runpy.run_path(str(SCRIPT))["problems"]
 
 CHANGELOG = "# Changes\n\n## 0.7.0 (2026-11-16)\n"
@@ -26,3 +35,36 @@ def test_every_problem_is_reported() -> None:
         "The working tree has uncommitted changes",
         "The current branch is fix",
     ]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    package = json.loads((ROOT / "clients/typescript/package.json").read_text(encoding="utf-8"))
+    server = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    assert package["version"] == VERSION
+    assert [server["version"], *(item["version"] for item in server["packages"])] == [VERSION] * 2
+
+
+def test_the_readme_names_the_server_of_the_mcp_registry() -> None:
+    """The registry reads the name in the description of the package."""
+    server = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    assert f"mcp-name: {server['name']} " in (ROOT / "README.md").read_text(encoding="utf-8")
+    arguments = [
+        part.get("value") or part["name"] for part in server["packages"][0]["packageArguments"]
+    ]
+    flags = [part for name in arguments[1:] for part in (name, "ada")]
+    parsed = parser([arguments[0]]).parse_args([arguments[0], *flags])
+    assert (parsed.user, parsed.agent) == ("ada", "ada")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name
+)
+def test_workflows_and_templates_name_files_that_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert yaml.safe_load(text)
+    for name in re.findall(r"(?:scripts|tests|clients|\.ci)/[\w/.]+", text):
+        assert (ROOT / name.rstrip(".")).exists(), name
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in re.findall(r"run: make ([\w -]+)", text):
+        for target in command.split():
+            assert f"\n{target}:" in targets

@@ -1,9 +1,10 @@
-"""Packages: the wheel contains the web app, built from its sources; without Node.js the wheel says
-so.
+"""Packages: the wheel contains the web app, built from its sources, and runs in an empty environment;
+without Node.js the wheel says that it has no web app.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,10 +13,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
+from playwright.sync_api import Browser, expect
 
+from retain import Client
 from retain.base.version import VERSION
 from retain.server import web_app
 from tests.web.browsing import ROOT
@@ -73,6 +78,55 @@ def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
     assert not [
         name for name in names if "node_modules" in name or name.startswith(("web/", "tests/"))
     ]
+
+
+@pytest.mark.slow
+def test_one_command_serves_the_wheel(
+    tmp_path: Path, chromium: Callable[[], Browser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an empty environment with the extra `server`: the page, MCP and the client work."""
+    for name in [name for name in os.environ if name.startswith("RETAIN_")]:
+        monkeypatch.delenv(name)
+    wheel, _ = pack("wheel", ROOT, tmp_path / "dist")
+    uv = shutil.which("uv") or str(ROOT / ".cache" / "uv" / "bin" / "uv")
+    encoder = ["--with", str(ROOT / "packages" / "retain-encoder")]
+    retain = [uv, "tool", "run", "--isolated", *encoder, "--from", f"{wheel}[server]", "retain"]
+    usage = subprocess.run(retain, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert usage.returncode == 0
+    assert usage.stdout.startswith("usage: retain")
+    command = [*retain, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout
+        try:
+            url = json.loads(process.stdout.readline())["url"]
+            page = chromium().new_page()
+            page.goto(url)
+            page.get_by_role("textbox", name="Message").fill("My sister Clara moved to Lisbon.")
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("article", name="said").last).to_contain_text("No model")
+            page.close()
+            asyncio._set_running_loop(None)  # see the fixture
+            hello = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }
+            answer = httpx2.post(
+                f"{url}/mcp",
+                json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+                headers={"Accept": "application/json, text/event-stream"},
+                timeout=60,  # the first call imports the library
+            )
+            assert answer.status_code == 200
+            assert '"serverInfo"' in answer.text
+            with Client(url) as client:
+                (hit,) = client.scope(user="default").search("where is Clara", limit=1)
+            assert hit.text == "My sister Clara moved to Lisbon."
+        finally:
+            process.terminate()
+    assert (tmp_path / "retain.db").exists()
 
 
 @pytest.mark.slow

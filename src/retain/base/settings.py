@@ -288,11 +288,19 @@ class Settings(SettingsExtras):
 
     @classmethod
     def load(
-        cls, file: Path | None = None, env: Mapping[str, str] | None = None, **flags: Any
+        cls,
+        file: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        *,
+        folder: Path | None = None,
+        **flags: Any,
     ) -> Settings:
-        """Read the file (`retain.yaml` or RETAIN_CONFIG), then the environment, then the flags."""
+        """Read the file (RETAIN_CONFIG or `retain.yaml`), then the environment, then the flags.
+
+        `folder` is where `retain.yaml` is looked for (default: the current folder).
+        """
         env = os.environ if env is None else env
-        path = file or Path(env.get("RETAIN_CONFIG") or FILE)
+        path = file or Path(env.get("RETAIN_CONFIG") or (folder or Path()) / FILE)
         if (file or "RETAIN_CONFIG" in env) and not path.is_file():
             raise SettingsError(where=str(path), problem="there is no such file")
         settings = cls()

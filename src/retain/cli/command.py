@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from retain.auth import audit_log
@@ -33,6 +34,12 @@ def load_settings(arguments: Arguments, **flags: Any) -> Settings:
     check_names(values, "flag")
     flags = {"database": arguments.database, **flags}
     values |= {name: value for name, value in flags.items() if value is not None}
+    if getattr(arguments, "project", False):
+        from retain.integrations.coding_agents.project import make_folder, project_settings
+
+        settings = project_settings(Path.cwd(), arguments.config, **values)
+        make_folder(settings)
+        return settings
     return Settings.load(arguments.config, **values)
 
 

@@ -75,6 +75,11 @@ COMMANDS = {
     "mcp_command": {
         "mcp": "Serve the memory to an MCP client that starts this command.",
     },
+    "coding_command": {
+        "install": "Add retain to a coding agent: its MCP entry, and hooks that recall and save.",
+        "uninstall": "Remove from a coding agent what `retain install` added.",
+        "hook": "Run a hook of a coding agent. The settings of the coding agent call it.",
+    },
     "run_command": {
         "run": "Run a command. Store a large output and print a placeholder for it.",
     },
@@ -106,6 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # escape what cannot be encoded
     words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["hook"]:
+        return _run_hook(words)
     arguments = parser(words).parse_args(words)
     try:
         _check_scope_options(arguments)
@@ -128,6 +135,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         return 130
+
+
+def _run_hook(words: Sequence[str]) -> int:
+    """Run a hook, whose host would treat a failure as a wish to block it: always succeed."""
+    with suppress(Exception, SystemExit):
+        arguments = parser(words).parse_args(words)
+        arguments.run(arguments)
+    return 0
 
 
 def _file_problem(error: OSError) -> str:

@@ -14,7 +14,7 @@ import sys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base.errors import SettingsError
 from retain.cli.command import Arguments, Command, open_memory, scope_of
-from retain.cli.options import SCOPE
+from retain.cli.options import PROJECT_OPTION, SCOPE
 from retain.kinds.graph import is_empty
 from retain.memory import Memory
 
@@ -82,6 +82,7 @@ COMMANDS = (
                 "help": "agent: the tools of an agent (default); all: every verb of every kind; "
                 "graph: the tools of the official memory server",
             },
+            **PROJECT_OPTION,
             "--read-only": {"action": "store_true", "help": "offer only tools that change nothing"},
         },
     ),

@@ -20,8 +20,9 @@ from retain.cli.command import (
     open_memory,
     tenants,
 )
-from retain.cli.options import SCOPE
+from retain.cli.options import PROJECT_OPTION, SCOPE
 from retain.cli.output import print_table, progress, show
+from retain.integrations.coding_agents.hook_log import last_calls
 from retain.jobs.reindex import catch_up
 from retain.memory import Memory
 from retain.models.model import list_models
@@ -32,7 +33,15 @@ def status(arguments: Arguments) -> int:
     """Show the database, its size and the jobs that are due."""
     with open_memory(arguments) as memory:
         result = memory_status(memory)
-    show(result, json_wanted=arguments.json)
+    hooks = last_calls()
+    if arguments.json:
+        show({**vars(result), "hooks": hooks}, json_wanted=True)
+        return 0
+    show(result, json_wanted=False)
+    if hooks:
+        print("\nNewest calls of the hooks of coding agents:")
+        names = ("at", "host", "event", "project", "result")
+        print_table(names, [[str(call.get(name, "")) for name in names] for call in hooks])
     return 0
 
 
@@ -302,6 +311,7 @@ COMMANDS = (
         "status",
         status,
         "retain status",
+        arguments=PROJECT_OPTION,
     ),
     Command(
         "migrate status",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 SCOPE = ("tenant", "user", "agent")
 _SCOPE_HELP = {
@@ -12,6 +13,15 @@ _SCOPE_HELP = {
     "user": "the user (default: all users of the tenant)",
     "agent": "the agent (default: all agents)",
 }
+
+
+PROJECT_OPTION: dict[str, dict[str, Any]] = {
+    "--project": {
+        "action": "store_true",
+        "help": "use the memory that coding agents share in the project of the current folder",
+    }
+}
+"""For commands that can use the memory of `retain install`."""
 
 
 def common_options(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from retain.api.rendering import as_json
 from retain.base import canonical, tokens
 from retain.base.clock import parse_time
 from retain.cli.command import Arguments, Command, open_memory, scope_of
-from retain.cli.options import SCOPE
+from retain.cli.options import PROJECT_OPTION, SCOPE
 from retain.cli.output import display_width, plain, wrap
 from retain.jobs.embed import lag
 from retain.kinds import SEARCHABLE_KINDS
@@ -258,6 +258,6 @@ COMMANDS = (
   retain search "night train" --kind messages --session trip --limit 3 --why
   retain search ECONNREFUSED --kind refs --kind knowledge --since 2026-01-31 --json""",
         SCOPE,
-        ARGUMENTS,
+        {**ARGUMENTS, **PROJECT_OPTION},
     ),
 )

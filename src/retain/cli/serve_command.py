@@ -18,7 +18,10 @@ def serve(arguments: Arguments) -> int:
         # Imported here because it needs the extra `server`.
         from retain.server.serve import serve as run_server
     except ImportError as error:
-        problem = f"requires the extra `server` ({error}); install retain[server]"
+        problem = (
+            f"requires the extra `server` ({error}); install retain[server], or run "
+            "uvx --from 'retain[server]' retain serve"
+        )
         raise SettingsError(where="serve", problem=problem) from error
 
     def announce(address: str) -> None:

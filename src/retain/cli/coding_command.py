@@ -1,0 +1,156 @@
+"""`retain install`, `retain uninstall` and `retain hook`: memory for coding agents."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from retain.base.errors import Invalid
+from retain.cli.command import Arguments, Command
+from retain.integrations.coding_agents.hosts import HOSTS, Host, Place
+
+DETAILS = """\
+Shows the changes as a diff and asks before it writes. Comments and the order of the files stay. All
+coding agents in a project share one memory, in a database of the user; secrets are masked. `retain
+status --project` shows what the hooks did."""
+
+
+def install(arguments: Arguments) -> int:
+    """Add retain to the settings of a coding agent."""
+    from retain.integrations.coding_agents.install import (
+        apply_changes,
+        check_installed,
+        plan_install,
+    )
+
+    host, place = _target(arguments)
+    if not arguments.force:
+        check_installed(host, place)
+    changes = plan_install(host, place, _command(arguments))
+    if not changes:
+        print(f"retain is already installed in {host.title}.")
+        return 0
+    if not _show_and_confirm(arguments, [change.diff() for change in changes]):
+        return 0
+    apply_changes(changes)
+    print(f"retain is installed in {host.title}. Restart it to use the memory.")
+    if host.note:
+        print(host.note)
+    if importlib.util.find_spec("mcp") is None:
+        print("The MCP entry requires the extra `mcp`: install retain[mcp].", file=sys.stderr)
+    return 0
+
+
+def uninstall(arguments: Arguments) -> int:
+    """Remove retain from the settings of a coding agent."""
+    from retain.integrations.coding_agents.install import apply_changes, plan_uninstall
+
+    host, place = _target(arguments)
+    changes = plan_uninstall(host, place, _command(arguments))
+    if not changes:
+        print(f"retain is not installed in {host.title}.")
+        return 0
+    if not _show_and_confirm(arguments, [change.diff() for change in changes]):
+        return 0
+    apply_changes(changes)
+    print(f"retain is removed from {host.title}. The memory itself is kept.")
+    return 0
+
+
+def hook(arguments: Arguments) -> int:
+    """Run a hook."""
+    from retain.integrations.coding_agents.hook import run_hook
+
+    flags = {"database": arguments.database}
+    run_hook(arguments.host, arguments.event, arguments.config, flags)
+    return 0
+
+
+def _target(arguments: Arguments) -> tuple[Host, Place]:
+    project = Path.cwd() if arguments.for_project else None
+    return HOSTS[arguments.host], Place(Path.home(), project)
+
+
+def _command(arguments: Arguments) -> list[str]:
+    """Return the command that starts retain, and the options that name its database.
+
+    Files of a project may be shared, so they contain no path if `retain` is on the search path.
+    """
+    program = Path(sys.argv[0])
+    if program.name not in ("retain", "retain.exe"):
+        program = Path(sys.executable).parent / "retain"
+    on_path = shutil.which("retain")
+    if arguments.for_project and on_path and Path(on_path).resolve() == program.resolve():
+        command = ["retain"]
+    else:
+        command = [str(program.absolute())]
+    if arguments.config is not None:
+        command += ["--config", str(arguments.config.absolute())]
+    if arguments.database is not None:
+        command += ["--database", arguments.database]
+    return command
+
+
+def _show_and_confirm(arguments: Arguments, diffs: Sequence[str]) -> bool:
+    """Print the changes; report if they are to be made."""
+    for diff in diffs:
+        print(diff)
+    if arguments.dry_run:
+        return False
+    if arguments.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Invalid(field="--yes", problem="is required without a terminal; nothing was changed")
+    try:
+        answer = input("Make these changes? [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() in ("y", "yes"):
+        return True
+    print("Nothing was changed.")
+    return False
+
+
+_FLAG: dict[str, Any] = {"action": "store_true"}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "host": {"metavar": "HOST", "choices": tuple(HOSTS), "help": ", ".join(HOSTS)},
+    "--project": {
+        **_FLAG,
+        "dest": "for_project",
+        "help": "in the settings of the project in the current folder",
+    },
+    "--user": {
+        "action": "store_false",
+        "dest": "for_project",
+        "help": "in the settings of the user, for all projects (default)",
+    },
+    "--dry-run": {**_FLAG, "help": "only show the changes"},
+    "--yes": {**_FLAG, "help": "do not ask for confirmation"},
+}
+
+COMMANDS = (
+    Command(
+        "install",
+        install,
+        "retain install claude-code --dry-run",
+        (),
+        {**_ARGUMENTS, "--force": {**_FLAG, "help": "even if the coding agent was not found"}},
+        details=DETAILS,
+    ),
+    Command("uninstall", uninstall, "retain uninstall claude-code", (), _ARGUMENTS),
+    Command(
+        "hook",
+        hook,
+        "retain hook claude-code SessionStart < event.json",
+        (),
+        {
+            "host": {"metavar": "HOST", "help": "the coding agent"},
+            "event": {"metavar": "EVENT", "help": "its name of the event"},
+        },
+        details="Reads the event from standard input. Always succeeds, within a time limit.",
+    ),
+)

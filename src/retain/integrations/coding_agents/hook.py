@@ -1,0 +1,320 @@
+"""The hooks of coding agents: recall memories at the start and for a prompt, save the conversation.
+
+A hook must never disturb its host. It has a time limit, prints nothing but its answer, always ends
+with success, and writes one line into a log. What it could not save, the next hook saves: messages
+have keys, so a transcript can be read any number of times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retain.base.errors import AlreadyExists, KeyReused, NotFound
+from retain.integrations.coding_agents import hook_log
+from retain.integrations.coding_agents.hosts import HOSTS, Task, hook_seconds
+from retain.integrations.coding_agents.project import (
+    FOLDER_VARIABLES,
+    make_folder,
+    project_name,
+    project_settings,
+)
+from retain.integrations.coding_agents.transcripts import (
+    Line,
+    TranscriptMessage,
+    messages_of,
+    read_document,
+    read_lines,
+    without_added_text,
+)
+
+if TYPE_CHECKING:
+    from retain.kinds.sessions import Session
+    from retain.memory import Memory, Scope
+
+MAX_INPUT_BYTES = 32_000_000
+MAX_PROMPT_CHARACTERS = 2_000
+MAX_NOTES_CHARACTERS = 4_000
+MAX_MESSAGE_CHARACTERS = 1_000
+LAST_MESSAGES = 10
+START_TOKENS = 2_000
+PROMPT_TOKENS = 2_500
+BATCH_MESSAGES = 100
+LABEL_CHARACTERS = 60
+EMBED_SECONDS = 5.0  # for the vectors of saved messages; what is left, a later hook computes
+HEAD = "Memory of this project, from earlier sessions (by retain):"
+
+
+def run_hook(
+    host: str, event: str, file: Path | None = None, flags: Mapping[str, Any] | None = None
+) -> None:
+    """Run a hook: read standard input, and print the answer. Never raises and never hangs."""
+    call = _Call(host, event)
+    try:
+        task = HOSTS[host].events[event]
+    except KeyError:
+        call.finish(f"ignored: there is no hook {host} {event}", is_ok=False)
+        return
+    seconds = hook_seconds(host, event, task)
+    timer = threading.Timer(seconds, call.abort, (seconds,))
+    timer.daemon = True
+    timer.start()
+    try:
+        payload = _read_input()
+        call.describe(payload)
+        answer, result = _run(host, event, task, payload, file, dict(flags or {}), call)
+        timer.cancel()
+        if answer:
+            sys.stdout.write(json.dumps(answer))
+            sys.stdout.flush()
+        call.finish(result)
+    except BaseException as error:
+        timer.cancel()
+        call.finish(f"failed: {type(error).__name__}: {error}", is_ok=False)
+
+
+class _Call:
+    """One call of a hook, for the log."""
+
+    def __init__(self, host: str, event: str) -> None:
+        self._started = time.monotonic()
+        self._fields: dict[str, Any] = {"host": host, "event": event}
+        self._lock = threading.Lock()
+        self._is_finished = False
+
+    def describe(self, payload: Mapping[str, Any]) -> None:
+        self._fields["project"] = project_name(_folder(payload))
+        self._fields["session"] = _host_session(payload)
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def finish(self, result: str, is_ok: bool = True) -> None:
+        with self._lock:
+            if self._is_finished:
+                return
+            self._is_finished = True
+            with suppress(Exception):
+                milliseconds = round(self.seconds() * 1000)
+                hook_log.write_line(**self._fields, ok=is_ok, ms=milliseconds, result=result)
+
+    def abort(self, seconds: float) -> None:
+        """End the process at the time limit; a write that is under way is rolled back."""
+        self.finish(f"failed: not finished within {seconds} s", is_ok=False)
+        os._exit(0)
+
+
+def _read_input() -> Mapping[str, Any]:
+    raw = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    if len(raw) > MAX_INPUT_BYTES:
+        raise ValueError("the input is too large")
+    try:
+        payload = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise ValueError("the input is not JSON") from None
+    if not isinstance(payload, dict):
+        raise ValueError("the input is not a JSON object")
+    return payload
+
+
+def _folder(payload: Mapping[str, Any]) -> Path:
+    """Return the folder of the project; the agent itself may have gone to another folder."""
+    variables = [os.environ.get(name) for name in FOLDER_VARIABLES]
+    roots = payload.get("workspace_roots")
+    for folder in (*variables, payload.get("cwd"), *(roots if isinstance(roots, list) else ())):
+        if isinstance(folder, str) and folder:
+            return Path(folder)
+    return Path.cwd()
+
+
+def _host_session(payload: Mapping[str, Any]) -> str:
+    for name in ("session_id", "sessionId", "conversation_id"):
+        if payload.get(name):
+            return str(payload[name])[:100]
+    return ""
+
+
+def _run(
+    host: str,
+    event: str,
+    task: Task,
+    payload: Mapping[str, Any],
+    file: Path | None,
+    flags: dict[str, Any],
+    call: _Call,
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the answer for the host, and what was done."""
+    host_session = _host_session(payload)
+    if not host_session:
+        return None, "ignored: the input names no session"
+    from retain.memory import Memory  # slow to import
+    from retain.storage.connect import absent
+
+    settings = project_settings(_folder(payload), file, **flags)
+    session = f"{host}-{host_session}"
+    if task in ("start", "prompt") and absent(settings):
+        return None, "recalled 0 characters"
+    make_folder(settings)
+    with Memory.open(settings=settings) as memory:
+        scope = memory.scope(user=settings.user, agent=settings.agent)
+        if task == "start":
+            text = _recall_start(scope, session, str(payload.get("source") or ""))
+        elif task == "prompt":
+            text = _recall_prompt(scope, session, str(payload.get("prompt") or ""))
+        else:
+            saved = _save(scope, host, session, _new_messages(host, task, payload, scope, session))
+            left = hook_seconds(host, event, task) - call.seconds()
+            if saved and task == "save" and left > EMBED_SECONDS:
+                call.finish(f"saved {saved} messages")
+                _compute_vectors(memory, settings.tenant)
+            answer = {"continue": True} if task == "user" else None
+            return answer, f"saved {saved} messages"
+        return _answer(host, event, text), f"recalled {len(text)} characters"
+
+
+def _answer(host: str, event: str, text: str) -> dict[str, Any] | None:
+    """Return recalled text in the form that a host expects."""
+    if not text:
+        return None
+    if host == "cursor":
+        return {"additional_context": text}
+    if host == "opencode":
+        return {"additionalContext": text}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+
+
+def _recall_start(scope: Scope, session: str, source: str) -> str:
+    """Return what matters at the start: notes, entries, and the end of the last conversation.
+
+    A host that goes on with a session has its messages, unless it has just compacted them.
+    """
+    texts = [scope.entries.prompt(), scope.notes.read().text[:MAX_NOTES_CHARACTERS]]
+    known = _known_session(scope, session)
+    if known is not None and (known.id != session or source == "compact"):
+        texts.append(known.summary)
+        messages = scope.messages.window(
+            known.id, last=LAST_MESSAGES, tokens=START_TOKENS, turns_only=True
+        )
+        if messages:
+            texts.append("The end of the last conversation:")
+        for message in messages:
+            texts.append(f"{message.role}: {message.text[:MAX_MESSAGE_CHARACTERS]}")
+    return _render(texts)
+
+
+def _recall_prompt(scope: Scope, session: str, prompt: str) -> str:
+    """Return what is remembered about a prompt and is not among the newest messages."""
+    prompt = without_added_text(prompt).strip()[:MAX_PROMPT_CHARACTERS]
+    known = _known_session(scope, session)
+    if known is None or not prompt or prompt.startswith("/"):
+        return ""
+    context = scope.context(known.id, prompt, budget=PROMPT_TOKENS)
+    sources = [item.source for item in context.report.items if item.layer == "recall"]
+    return _render([context.texts.get(source, "") for source in sources])
+
+
+def _known_session(scope: Scope, session: str) -> Session | None:
+    """Return the host's session if it was saved before, else the newest session of the project."""
+    with suppress(NotFound):
+        return scope.sessions.get(session)
+    newest = scope.sessions.list(limit=1).items
+    return newest[0] if newest else None
+
+
+def _render(texts: Sequence[str]) -> str:
+    """Return recalled texts as data, not as instructions; empty if there are none."""
+    from retain.context.render import fence
+
+    joined = "\n".join(text.strip() for text in texts if text.strip())
+    return f"{HEAD}\n{fence(joined)}" if joined else ""
+
+
+def _new_messages(
+    host: str, task: Task, payload: Mapping[str, Any], scope: Scope, session: str
+) -> Iterator[tuple[TranscriptMessage, int]]:
+    """Yield the messages to save, each with the place in the transcript after it."""
+    if task in ("user", "assistant"):
+        text = payload.get("prompt" if task == "user" else "text")
+        turn = str(payload.get("generation_id") or "")
+        sent = {"role": task, "text": text, "turn": turn}
+        lines: Iterable[Line] = [Line(sent, 0)] if text and turn else []
+    elif isinstance(payload.get("messages"), list):
+        lines = [Line(sent, 0) for sent in payload["messages"] if isinstance(sent, dict)]
+    else:
+        lines = _transcript_lines(payload, scope, session)
+    for line in lines:
+        for message in messages_of(host, line.value):
+            yield message, line.end
+
+
+def _transcript_lines(payload: Mapping[str, Any], scope: Scope, session: str) -> Iterator[Line]:
+    path = payload.get("transcript_path")
+    file = Path(path) if isinstance(path, str) and path else None
+    if file is None or not file.is_file():
+        return  # nothing was said yet
+    if file.suffix == ".json":
+        yield from read_document(file)
+        return
+    start = 0
+    with suppress(NotFound):
+        offset = scope.sessions.get(session).attributes.get("transcript_offset")
+        start = offset if isinstance(offset, int) else 0
+    yield from read_lines(file, start)
+
+
+def _save(
+    scope: Scope, host: str, session: str, messages: Iterator[tuple[TranscriptMessage, int]]
+) -> int:
+    """Append messages that are not stored yet, in short transactions; return their number."""
+    saved = 0
+    while batch := list(islice(messages, BATCH_MESSAGES)):
+        first = next((message.text for message, _ in batch if message.role == "user"), "")
+        label = f"{host}: {' '.join(first.split())[:LABEL_CHARACTERS]}"
+        with suppress(AlreadyExists):
+            scope.sessions.add(session, label=label, attributes={"host": host})
+        saved += scope.transaction(partial(_save_batch, host=host, session=session, batch=batch))
+    return saved
+
+
+def _save_batch(
+    scope: Scope, *, host: str, session: str, batch: list[tuple[TranscriptMessage, int]]
+) -> int:
+    from retain.kinds.sessions import held
+
+    before = held(scope.sessions, session)  # two hooks may save at once
+    for message, _ in batch:
+        with suppress(KeyReused):  # the host changed a message that is stored; the first text stays
+            scope.messages.append(
+                session,
+                "user" if message.role == "user" else "assistant",
+                message.text,
+                key=message.key,
+                author=host if message.role == "assistant" else None,
+                created_at=message.at,
+            )
+    end = batch[-1][1]
+    if end > before.attributes.get("transcript_offset", 0):
+        scope.sessions.edit(session, attributes={**before.attributes, "transcript_offset": end})
+    return scope.sessions.get(session).count - before.count
+
+
+def _compute_vectors(memory: Memory, tenant: str) -> None:
+    """Compute the vectors of new messages: often no server runs that would do it."""
+    from retain.jobs.embed import EmbedJob
+    from retain.jobs.job import Job
+    from retain.jobs.runner import JobRunner
+
+    timer = threading.Timer(EMBED_SECONDS, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+    JobRunner(memory.services, [Job("vectors", EmbedJob().run)]).run([tenant])
+    timer.cancel()

@@ -1,0 +1,345 @@
+"""Add retain to the settings of a coding agent, and remove exactly what was added.
+
+A change is computed first, as the text of each file before and after, so that it can be shown. A
+record of what was inserted is kept in the data folder: with it, removal restores the bytes that
+were there. If a file was edited since, only retain's own entries are removed from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retain.base.errors import Conflict, Invalid
+from retain.integrations.coding_agents import jsonc
+from retain.integrations.coding_agents.hosts import NAME, Addition, Host, Place
+from retain.integrations.coding_agents.jsonc import EditError, Insertion
+from retain.integrations.coding_agents.project import data_folder
+
+RECORD = "installed.json"
+_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A file before and after a change; None means that it does not exist."""
+
+    file: Path
+    before: str | None
+    after: str | None
+    insertions: list[Insertion] = field(default_factory=list)
+
+    def diff(self) -> str:
+        """Return the change as a unified diff."""
+        lines = difflib.unified_diff(
+            (self.before or "").splitlines(keepends=True),
+            (self.after or "").splitlines(keepends=True),
+            str(self.file) if self.before is not None else os.devnull,
+            str(self.file) if self.after is not None else os.devnull,
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def check_installed(host: Host, place: Place) -> None:
+    """Raise Invalid if a host is neither on the path nor has settings."""
+    folder = host.folder(place)
+    if shutil.which(host.program) or folder.exists():
+        return
+    problem = (
+        f"{host.title} was not found: there is no program {host.program!r} and no folder {folder}. "
+        "Install it first, or use --force"
+    )
+    raise Invalid(field="host", problem=problem)
+
+
+def plan_install(host: Host, place: Place, command: Sequence[str]) -> list[FileChange]:
+    """Return the changes that add retain to a host."""
+    record = _read_record()
+    changes = []
+    for file, additions in _by_file(host.additions(host, place, command)).items():
+        before = _read(file)
+        with _naming(file):
+            clean = _without(before, additions, record.get(str(file)))
+            after, insertions = _with(clean, additions)
+            if clean != before and _same(before, after, additions):
+                continue  # the entries are there already
+        if after != before:
+            changes.append(FileChange(file, before, after, insertions))
+    return changes
+
+
+def plan_uninstall(host: Host, place: Place, command: Sequence[str]) -> list[FileChange]:
+    """Return the changes that remove retain from a host."""
+    record = _read_record()
+    changes = []
+    for file, additions in _by_file(host.additions(host, place, command)).items():
+        before = _read(file)
+        if before is None:
+            continue
+        with _naming(file):
+            after = _without(before, additions, record.get(str(file)))
+        if after != before:
+            changes.append(FileChange(file, before, after))
+    return changes
+
+
+def apply_changes(changes: Sequence[FileChange]) -> None:
+    """Write the files, and record what was inserted."""
+    for change in changes:
+        if _read(change.file) != change.before:
+            raise Conflict(
+                problem=f"{change.file} was changed by another program in the meantime; run the "
+                "command again"
+            )
+    record = _read_record()
+    for change in changes:
+        if change.after is None:
+            change.file.unlink()
+        else:
+            _write(change.file, change.after)
+        earlier = record.pop(str(change.file), None)
+        if change.insertions:
+            record[str(change.file)] = {
+                "existed": earlier["existed"] if earlier else change.before is not None,
+                "digest": _digest(change.after or ""),
+                "insertions": change.insertions,
+            }
+    _write(data_folder() / RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def _by_file(additions: Sequence[Addition]) -> dict[Path, list[Addition]]:
+    files: dict[Path, list[Addition]] = {}
+    for addition in additions:
+        files.setdefault(addition.file, []).append(addition)
+    return files
+
+
+def _with(text: str | None, additions: Sequence[Addition]) -> tuple[str, list[Insertion]]:
+    """Return a file's text with the additions, and the insertions that make it."""
+    first = additions[0]
+    if first.kind == "file":
+        if text is not None:
+            raise EditError("the file exists, and retain did not write it", 1)
+        return first.value, [(0, first.value)]
+    if first.kind == "table":
+        return _with_table(text or "", first)
+    insertions: list[Insertion] = []
+    result = text or ""
+    if not result.strip("\ufeff \t\r\n"):
+        insertions.append((len(result), "{}\n"))
+        result += "{}\n"
+    for addition in additions:
+        if addition.kind == "item":
+            added = jsonc.append_item(result, addition.path, addition.value)
+        elif addition.path == ("version",) and jsonc.find(result, addition.path):
+            continue  # the host's own; it stays as it is
+        else:
+            added = jsonc.set_member(result, addition.path, addition.value)
+        result = jsonc.apply(result, added)
+        insertions += added
+    jsonc.parse(result)
+    return result, insertions
+
+
+def _with_table(text: str, addition: Addition) -> tuple[str, list[Insertion]]:
+    before = _parse_toml(text)
+    if NAME in before.get(addition.path[0], {}):
+        raise EditError(f"{'.'.join(addition.path)} exists, and retain did not write it", 1)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = [f"[{'.'.join(addition.path)}]"]
+    # A JSON string or list of strings is also one of TOML.
+    lines += [f"{key} = {json.dumps(value)}" for key, value in addition.value.items()]
+    gap = "" if not text or text.endswith("\n") else newline
+    blank = newline if text.strip() else ""
+    inserted = gap + blank + newline.join(lines) + newline
+    result = text + inserted
+    try:
+        _parse_toml(result)
+    except EditError:
+        problem = (
+            f"{addition.path[0]} is an inline table; write it as [{addition.path[0]}.…] tables"
+        )
+        raise EditError(problem, 1) from None
+    return result, [(len(text), inserted)]
+
+
+def _without(
+    text: str | None, additions: Sequence[Addition], record: Mapping[str, Any] | None
+) -> str | None:
+    """Return a file's text without retain's entries; None if nothing is left of the file."""
+    if text is None:
+        return None
+    if record and record["digest"] == _digest(text):
+        restored = jsonc.undo(text, [(at, inserted) for at, inserted in record["insertions"]])
+        if restored is not None:
+            return restored if record["existed"] else None
+    first = additions[0]
+    if first.kind == "file":
+        return None if text.startswith(first.value.partition("\n")[0]) else text
+    if first.kind == "table":
+        return _without_table(text, first)
+    if not text.strip("\ufeff \t\r\n"):
+        return text
+    result = text
+    for addition in reversed(additions):
+        result = _without_entry(result, addition)
+    was_created = bool(record) and not (record or {})["existed"]
+    if result != text and was_created and set(jsonc.parse(result).value) <= {"version"}:
+        return None
+    return result
+
+
+def _without_entry(text: str, addition: Addition) -> str:
+    """Remove retain's entry, and the objects that are empty without it."""
+    path = addition.path
+    if addition.kind == "item":
+        node = jsonc.find(text, path)
+        positions = range(len(node.children)) if node and isinstance(node.value, list) else ()
+        ours = [at for at in positions if node and is_own_hook(node.value[at])]
+        for position in reversed(ours):
+            if node is not None:
+                text = jsonc.remove_child(text, node, position)
+                node = jsonc.find(text, path)
+        if not ours or (node and node.children):
+            return text
+    else:
+        node = jsonc.find(text, path)
+        if node is None or not is_own_server(node.value):
+            return text
+        text = _remove_member(text, path)
+    return _prune(text, path if addition.kind == "item" else path[:-1])
+
+
+def _prune(text: str, path: Sequence[str]) -> str:
+    while path:
+        node = jsonc.find(text, path)
+        if node is None or node.children:
+            break
+        text = _remove_member(text, path)
+        path = path[:-1]
+    return text
+
+
+def _remove_member(text: str, path: Sequence[str]) -> str:
+    parent = jsonc.find(text, path[:-1])
+    if parent is None:
+        return text
+    return jsonc.remove_child(text, parent, parent.keys.index(path[-1]))
+
+
+def _without_table(text: str, addition: Addition) -> str:
+    data = _parse_toml(text)
+    group, name = addition.path
+    server = data.get(group, {}).get(name) if isinstance(data.get(group), dict) else None
+    if server is None or not is_own_server(server):
+        return text
+    header = re.compile(
+        rf"^[ \t]*\[[ \t]*{group}[ \t]*\.[ \t]*\"?{name}\"?[ \t]*[.\]]", re.MULTILINE
+    )
+    result = text
+    while match := header.search(result):
+        following = _TABLE.search(result, match.end())
+        end = following.start() if following else len(result)
+        result = result[: match.start()] + result[end:]
+    if result.endswith("\n\n") and not text.endswith("\n\n"):
+        result = result[:-1]
+    del data[group][name]
+    if not data[group] and group not in _parse_toml(result):
+        del data[group]
+    if _parse_toml(result) != data:
+        raise EditError(f"[{group}.{name}] could not be removed; remove it by hand", 1)
+    return result
+
+
+def is_own_server(value: Any) -> bool:
+    """Report if an MCP entry was written by `retain install`."""
+    words = value.get("args", value.get("command", ())) if isinstance(value, dict) else ()
+    return isinstance(words, list) and {"mcp", "--project"} <= set(map(str, words))
+
+
+def is_own_hook(value: Any) -> bool:
+    """Report if a hook was written by `retain install`."""
+    hooks = value.get("hooks", [value]) if isinstance(value, dict) else []
+    commands = [str(hook.get("command", "")) for hook in hooks if isinstance(hook, dict)]
+    return any(re.search(r"retain\S* hook [a-z-]+ ", command) for command in commands)
+
+
+def _same(before: str | None, after: str, additions: Sequence[Addition]) -> bool:
+    """Report if two texts hold the same data."""
+    if additions[0].kind == "table":
+        return _parse_toml(before or "") == _parse_toml(after)
+    if additions[0].kind == "file":
+        return before == after
+    return bool(jsonc.parse(before or "{}").value == jsonc.parse(after).value)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        raise EditError(re.sub(r" \(at .*", "", str(error)), line) from None
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        problem = f"{file} is left as it is: line {line} is not UTF-8 text"
+        raise Invalid(field="host", problem=problem) from None
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace a file at once, so that its program never reads half of it; follow links."""
+    target = file.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        target.write_bytes(text.encode("utf-8"))
+        return
+    mode = target.stat().st_mode & 0o777
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(text.encode("utf-8"))
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Turn a problem of a file into an error that names it."""
+    try:
+        yield
+    except EditError as error:
+        problem = f"{file} is left as it is: {error}"
+        raise Invalid(field="host", problem=problem) from None
+
+
+def _read_record() -> dict[str, Any]:
+    try:
+        record = json.loads(_read(data_folder() / RECORD) or "{}")
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,313 @@
+"""Installation: the files of every host, the diff, and removal to the byte."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain.base.version import version
+from retain.cli.main import main
+from retain.integrations.coding_agents import jsonc
+from retain.integrations.coding_agents.hosts import HOSTS, Place
+from retain.integrations.coding_agents.install import is_own_hook
+
+ROOT = Path(__file__).parents[3]
+SCOPES = ("--user", "--project")
+FILES = {
+    ("claude-code", "--user"): ["home/.claude.json", "home/.claude/settings.json"],
+    ("claude-code", "--project"): ["shop/.claude/settings.json", "shop/.mcp.json"],
+    ("codex", "--user"): ["home/.codex/config.toml", "home/.codex/hooks.json"],
+    ("codex", "--project"): ["shop/.codex/config.toml", "shop/.codex/hooks.json"],
+    ("cursor", "--user"): ["home/.cursor/hooks.json", "home/.cursor/mcp.json"],
+    ("cursor", "--project"): ["shop/.cursor/hooks.json", "shop/.cursor/mcp.json"],
+    ("vscode", "--user"): ["home/.config/Code/User/mcp.json", "home/.copilot/hooks/retain.json"],
+    ("vscode", "--project"): ["shop/.github/hooks/retain.json", "shop/.vscode/mcp.json"],
+    ("gemini", "--user"): ["home/.gemini/settings.json"],
+    ("gemini", "--project"): ["shop/.gemini/settings.json"],
+    ("opencode", "--user"): [
+        "home/.config/opencode/opencode.json",
+        "home/.config/opencode/plugins/retain.js",
+    ],
+    ("opencode", "--project"): ["shop/.opencode/plugins/retain.js", "shop/opencode.json"],
+}
+SERVER_PATHS = {
+    "claude-code": ("mcpServers", "retain"),
+    "codex": ("mcp_servers", "retain"),
+    "cursor": ("mcpServers", "retain"),
+    "vscode": ("servers", "retain"),
+    "gemini": ("mcpServers", "retain"),
+    "opencode": ("mcp", "retain"),
+}
+OTHER_JSON = """\
+// my settings
+{
+    "theme": "dark", // keep it dark
+    /* servers */
+    "mcpServers": {
+        "files": {"command": "files", "args": []}, // local
+    },
+    "hooks": {
+        "Stop": [
+            {"hooks": [{"type": "command", "command": "say done"}]}
+        ]
+    }
+}
+"""
+OTHER_TOML = """\
+# my settings
+model = "gpt-5"
+
+[mcp_servers.files] # local
+command = "files"
+"""
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return the files below a folder, without those of retain itself."""
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and ".local/share/retain" not in str(file)
+    }
+
+
+def read(file: Path) -> Any:
+    text = file.read_text()
+    return tomllib.loads(text) if file.suffix == ".toml" else jsonc.parse(text).value
+
+
+def install(host: str, scope: str, *options: str) -> int:
+    return main(["install", host, scope, "--force", "--yes", *options])
+
+
+@pytest.mark.parametrize(("host", "scope"), FILES)
+def test_a_host_gets_its_files_and_loses_them_again(
+    host: str, scope: str, project: Path, tmp_path: Path
+) -> None:
+    before = tree(tmp_path)
+    assert install(host, scope) == 0
+    assert sorted(tree(tmp_path).keys() - before.keys()) == FILES[host, scope]
+    group, name = SERVER_PATHS[host]
+    documents = [read(tmp_path / file) for file in FILES[host, scope] if not file.endswith(".js")]
+    (server,) = [document[group][name] for document in documents if group in document]
+    words = server["command"] if host == "opencode" else server["args"]
+    assert words[-2:] == ["mcp", "--project"]
+    hooks = [document["hooks"] for document in documents if "hooks" in document]
+    if host == "opencode":
+        assert "hook" in (tmp_path / FILES[host, scope][-1 if scope == "--user" else 0]).read_text()
+    else:
+        assert list(hooks[0]) == list(HOSTS[host].events)
+        assert all(is_own_hook(items[0]) for items in hooks[0].values())
+    assert main(["uninstall", host, scope, "--yes"]) == 0
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(("host", "scope"), FILES)
+def test_files_of_others_are_restored_to_the_byte(
+    host: str, scope: str, project: Path, tmp_path: Path
+) -> None:
+    for name in FILES[host, scope]:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix != ".js":
+            file.write_text(OTHER_TOML if file.suffix == ".toml" else OTHER_JSON)
+    before = tree(tmp_path)
+    assert install(host, scope) == 0
+    for name, content in before.items():
+        after = (tmp_path / name).read_text()
+        assert "my settings" in after
+        if not name.endswith(".toml"):
+            assert '"theme": "dark", // keep it dark\n' in after
+            others = json.loads(json.dumps(read(tmp_path / name)))
+            assert others["theme"] == "dark"
+            assert others["mcpServers"]["files"] == {"command": "files", "args": []}
+            assert others["hooks"]["Stop"][0]["hooks"][0]["command"] == "say done"
+        assert after.encode() != content
+    assert install(host, scope) == 0  # again: nothing changes
+    assert main(["uninstall", host, scope, "--yes"]) == 0
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(("host", "scope"), FILES)
+def test_what_others_changed_since_stays(
+    host: str, scope: str, project: Path, tmp_path: Path
+) -> None:
+    """A host may write its settings again, in its own form."""
+    assert install(host, scope) == 0
+    for name in FILES[host, scope]:
+        file = tmp_path / name
+        if file.suffix == ".toml":
+            file.write_text(f'{file.read_text()}\n[projects."/x"]\ntrust_level = "trusted"\n')
+        elif file.suffix == ".json":
+            file.write_text(json.dumps({**read(file), "added": [1]}, indent=4))
+    assert main(["uninstall", host, scope, "--yes"]) == 0
+    for name in FILES[host, scope]:
+        file = tmp_path / name
+        if file.suffix == ".toml":
+            assert read(file) == {"projects": {"/x": {"trust_level": "trusted"}}}
+        elif file.suffix == ".json":
+            assert read(file) in ({"added": [1]}, {"version": 1, "added": [1]})
+        else:
+            assert not file.exists()
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}", "{}\n", "{ }", '{"a":1}', "[", "\ufeff{}"])
+def test_small_files(text: str, project: Path) -> None:
+    file = project / ".mcp.json"
+    file.write_text(text, newline="")
+    status = install("claude-code", "--project")
+    if text == "[":
+        assert status == 2
+    else:
+        assert "retain" in read(file)["mcpServers"]
+        assert main(["uninstall", "claude-code", "--project", "--yes"]) == 0
+    assert file.read_bytes() == text.encode()
+
+
+def test_windows_line_ends_and_tabs_stay(project: Path) -> None:
+    file = project / ".mcp.json"
+    text = '{\r\n\t"mcpServers": {\r\n\t\t"a": {}\r\n\t}\r\n}\r\n'
+    file.write_bytes(text.encode())
+    assert install("claude-code", "--project") == 0
+    after = file.read_bytes().decode()
+    assert after.count("\n") == after.count("\r\n")
+    assert '\r\n\t\t"retain": {\r\n\t\t\t"type"' in after
+    assert main(["uninstall", "claude-code", "--project", "--yes"]) == 0
+    assert file.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "text", "line"),
+    [
+        (
+            "claude-code",
+            ".mcp.json",
+            '{\n  "a": 1\n  "b": 2\n}\n',
+            "line 3: a comma or } is missing",
+        ),
+        (
+            "claude-code",
+            ".claude/settings.json",
+            '{"hooks": []}\n',
+            "line 1: hooks is not an object",
+        ),
+        ("gemini", ".gemini/settings.json", "{\n\n  nope\n}", "line 3: a key in quotes is missing"),
+        ("codex", ".codex/config.toml", 'a = 1\nb = "x\n', "line 2:"),
+        ("codex", ".codex/config.toml", "mcp_servers = {}\n", "mcp_servers is an inline table"),
+        ("cursor", ".cursor/mcp.json", '{"a": "\xff"}', "line 1 is not UTF-8 text"),
+    ],
+)
+def test_a_broken_file_is_left_as_it_is(
+    host: str,
+    name: str,
+    text: str,
+    line: str,
+    project: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = project / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode("latin-1"))
+    before = tree(tmp_path)
+    assert install(host, "--project") == 2
+    message = capsys.readouterr().err
+    assert str(file) in message
+    assert line in message
+    assert tree(tmp_path) == before
+
+
+def test_an_entry_of_the_same_name_is_not_replaced(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".mcp.json").write_text('{"mcpServers": {"retain": {"command": "mine"}}}')
+    before = tree(tmp_path)
+    assert install("claude-code", "--project") == 2
+    assert "mcpServers.retain exists" in capsys.readouterr().err
+    assert main(["uninstall", "claude-code", "--project", "--yes"]) == 0
+    assert tree(tmp_path) == before
+
+
+def test_a_dry_run_only_shows_the_diff(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "codex", "--force", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "+[mcp_servers.retain]" in shown
+    assert "+++ " in shown
+    assert tree(tmp_path) == {}
+
+
+def test_nothing_changes_without_consent(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "codex", "--force"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert tree(tmp_path) == {}
+
+
+def test_a_host_that_is_not_installed_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["install", "gemini", "--yes"]) == 2
+    message = capsys.readouterr().err
+    assert "Gemini CLI was not found" in message
+    assert "--force" in message
+
+
+def test_a_new_version_replaces_its_own_entries(project: Path, tmp_path: Path) -> None:
+    assert install("claude-code", "--user") == 0
+    assert install("claude-code", "--user", "--database", "sqlite:////srv/memory.db") == 0
+    settings = read(tmp_path / "home/.claude/settings.json")
+    assert [len(items) for items in settings["hooks"].values()] == [1] * 5
+    command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
+    assert "--database sqlite:////srv/memory.db" in command
+    assert main(["uninstall", "claude-code", "--user", "--yes"]) == 0
+    assert tree(tmp_path) == {}
+
+
+def test_a_linked_file_stays_a_link(project: Path, tmp_path: Path) -> None:
+    target = tmp_path / "dotfiles.json"
+    target.write_text("{}\n")
+    target.chmod(0o640)
+    (project / ".mcp.json").symlink_to(target)
+    assert install("claude-code", "--project") == 0
+    assert (project / ".mcp.json").is_symlink()
+    assert "retain" in read(target)["mcpServers"]
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_status_shows_what_the_hooks_did(
+    hooks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.integrations.coding_agents.transcripts import CLAUDE_CODE
+
+    file = tmp_path / "t.jsonl"
+    file.write_text(CLAUDE_CODE)
+    hooks.call("claude-code", "Stop", transcript_path=str(file))
+    capsys.readouterr()
+    assert main(["status", "--project"]) == 0
+    assert "saved 3 messages" in capsys.readouterr().out
+    assert main(["status", "--project", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["hooks"][0]["result"] == "saved 3 messages"
+    assert shown["rows"]["messages"] == 3
+
+
+def test_the_plugin_of_claude_code_has_the_same_entries() -> None:
+    host = HOSTS["claude-code"]
+    server, *hooks = host.additions(host, Place(Path("/h"), Path("/p")), ["retain"])
+    plugin = ROOT / "plugins" / "claude-code"
+    assert read(plugin / ".mcp.json") == {"mcpServers": {"retain": server.value}}
+    expected = {hook.path[1]: [hook.value] for hook in hooks}
+    assert read(plugin / "hooks" / "hooks.json")["hooks"] == expected
+    manifest = read(plugin / ".claude-plugin" / "plugin.json")
+    assert manifest["name"] == "retain"
+    assert f"retain {manifest['version']}" == version()
+    market = read(ROOT / ".claude-plugin" / "marketplace.json")
+    assert (ROOT / market["plugins"][0]["source"]).resolve() == plugin
