@@ -113,7 +113,7 @@ def test_the_readme_example_runs(
                 capture_output=True,
                 text=True,
             )
-        assert result.stdout.startswith("messages My sister Clara moved to Lisbon.\n")
+        assert "messages My sister Clara moved to Lisbon.\n" in result.stdout
     result = subprocess.run(
         [sys.executable, "-c", framework], check=True, cwd=tmp_path, capture_output=True, text=True
     )
