@@ -32,10 +32,29 @@ from tests.mcp.clients import LEGACY, MODERN, MODES, over_http, text
 from tests.serving import serving
 
 NAMES = [
-    "manage_long_term_memory", "save_to_journal", "save_to_core", "save_to_whiteboard", "store_memory", "retrieve_memory",
-    "search_memory", "get_state", "set_state", "list_state", "remove_state",
-]  # fmt: skip
-READING = {"manage_long_term_memory", "retrieve_memory", "search_memory", "get_state", "list_state"}
+    "manage_long_term_memory",
+    "remember_fact",
+    "correct_fact",
+    "what_do_you_know",
+    "save_to_journal",
+    "save_to_core",
+    "save_to_whiteboard",
+    "store_memory",
+    "retrieve_memory",
+    "search_memory",
+    "get_state",
+    "set_state",
+    "list_state",
+    "remove_state",
+]
+READING = {
+    "manage_long_term_memory",
+    "retrieve_memory",
+    "search_memory",
+    "get_state",
+    "list_state",
+    "what_do_you_know",
+}
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "mcp.md"
 
 revisions = pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -131,6 +150,18 @@ def test_every_tool_over_http(memory: Memory, revision: str) -> None:
             assert [
                 item["key"] for item in (await call_ok(client, "list_state", prefix="th"))["items"]
             ] == ["theme"]
+            saved = await call_ok(
+                client, "remember_fact", statement="Clara lives in Lisbon.", about="Clara"
+            )
+            assert saved["fact"]["evidence"] == []
+            await call_ok(
+                client,
+                "correct_fact",
+                fact_id=saved["fact"]["fact_id"],
+                statement="Clara lives in Porto.",
+            )
+            known = await call_ok(client, "what_do_you_know", about="Clara")
+            assert [fact["statement"] for fact in known["facts"]] == ["Clara lives in Porto."]
             await call_ok(client, "remove_state", key="theme")
             assert "theme" in await call_error(client, "get_state", key="theme")
 

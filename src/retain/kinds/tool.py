@@ -20,6 +20,8 @@ _VERBS = {
     "save_to_journal": "entries_add",
     "save_to_core": "entries_add",
     "save_to_whiteboard": "entries_add",
+    "remember_fact": "facts_add",
+    "correct_fact": "facts_correct",
     "store_memory": "refs_add",
     "set_state": "state_set",
     "remove_state": "state_remove",

@@ -179,8 +179,11 @@ class EndpointTools:
             scope = caller.acting(scope, endpoint.name)
         if endpoint.name == _LIST_ENTRIES:
             values["review"] = "accepted"
+        if endpoint.kind == "facts" and endpoint.needs != "read" and "id" in values:
+            _without_pending(scope.facts.get(values["id"]))
         result = invoke(endpoint, scope, values)
-        return tool.render(_without_pending(result) if endpoint.needs == "read" else result)
+        hide = _without_pending if endpoint.needs == "read" else _without_pending_text
+        return tool.render(hide(result))
 
     def result(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool; errors become error results."""
@@ -204,6 +207,18 @@ def _without_pending(result: Any) -> Any:
     if isinstance(result, list):
         return [item for item in result if not _is_pending(item)]
     return result
+
+
+def _without_pending_text(result: Any) -> Any:
+    """Remove the text of a record that awaits review; the model learns that it was saved.
+
+    The text may be another one than the model sent, if the same was saved before.
+    """
+    if not _is_pending(result):
+        return result
+    if isinstance(result, Fact):
+        return replace(result, subject="", statement="", predicate="", object="", evidence=[])
+    return replace(result, content="")
 
 
 def _is_pending(record: Any) -> bool:

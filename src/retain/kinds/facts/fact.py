@@ -171,6 +171,19 @@ def read_current(tx: Transaction, user: str, size: int) -> list[Row]:
     )
 
 
+def count_current(tx: Transaction, user: str) -> int:
+    """Return how many facts about a user are true now."""
+    row = tx.one(
+        f"""select count(*) from facts
+            where tenant = :tenant and user_id = :user and {TRUE_AT}""",
+        user=user,
+        at=tx.now,
+        earliest=EARLIEST,
+        latest=LATEST,
+    )
+    return int((row or (0,))[0])
+
+
 # -- content -----------------------------------------------------------------------------------
 
 

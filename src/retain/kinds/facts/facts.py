@@ -6,7 +6,7 @@ knowledge, is a new fact that replaces it. All agents of a user share the user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from retain.base import canonical
 from retain.base.clock import to_datetime
 from retain.base.errors import Conflict, Forbidden, Invalid
 from retain.kinds import search_scope
-from retain.kinds.facts import entities
+from retain.kinds.facts import entities, fact_tools
 from retain.kinds.facts.chain import find_fact, read_chain
 from retain.kinds.facts.changes import (
     NewFact,
@@ -52,16 +52,16 @@ from retain.kinds.facts.fact import (
     lock_messages,
     optional_text,
     parse_evidence,
-    read_current,
     read_evidence,
     subject_name,
 )
+from retain.kinds.facts.profile import profile_section, profile_text, read_profile
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
-from retain.kinds.section import RecallScope
+from retain.kinds.section import Ask, RecallScope, Section
+from retain.kinds.tool import Tool
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 
-MAX_PROFILE_FACTS = 100
 _OF_USERS_FACT = "fact_id in (select id from facts where tenant = :tenant and user_id = :user)"
 _OF_AGENTS_FACT = "fact_id in (select id from facts where tenant = :tenant and agent = :agent)"
 _IN_REVIEW = """(status = 'pending' or (
@@ -108,6 +108,11 @@ class Facts(Kind):
         *FACT_INDEX.checks,
     )
     findable = FACT_INDEX
+    rests_on_messages = True
+
+    def tools(self, session: str | None = None) -> list[Tool]:
+        """Return the tools with which a model remembers, corrects and reads facts."""
+        return fact_tools.tools(self, self._owner.user)
 
     def add(
         self,
@@ -429,14 +434,7 @@ class Facts(Kind):
     def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""
         user = self._user()
-        rows = self._read(lambda tx: read_current(tx, user, MAX_PROFILE_FACTS))
-        lines: list[str] = []
-        for topic in TOPICS:
-            facts = [row for row in rows if column(row, "topic") == topic]
-            if facts:
-                lines.append(f"{topic.capitalize()}:")
-                lines += [f"- {_profile_line(row)}" for row in facts]
-        return "\n".join(lines)
+        return profile_text(self._read(lambda tx: read_profile(tx, user)))
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Fact]:
         """Return current facts that match a query by words and meaning, best first."""
@@ -452,10 +450,24 @@ class Facts(Kind):
 
         return self._read(work)
 
+    def section(self, tx: Transaction, ask: Ask) -> Section | None:
+        """Return the profile of the scope's user."""
+        return None if self._owner.user is None else profile_section(tx, self._owner.user)
+
     @staticmethod
     def hit_origin(hit: Hit, scope: RecallScope) -> str:
         """Return who wrote a recalled hit of this kind, or where it is from."""
         return f"a fact about {hit.title}" if hit.title else "a fact about the user"
+
+    @classmethod
+    def messages_of(
+        cls, tx: Transaction, ids: Sequence[str]
+    ) -> Mapping[str, Collection[tuple[str, int]]]:
+        """Return the messages that facts rest on: session and number, by the fact's id."""
+        return {
+            id: [(message.session, message.seq) for message in messages]
+            for id, messages in read_evidence(tx, ids).items()
+        }
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
@@ -566,13 +578,6 @@ def _confidence(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise Invalid(field="confidence", problem="must be a number from 0 to 1")
     return float(value)
-
-
-def _profile_line(row: Row) -> str:
-    subject = column(row, "subject")
-    statement = column(row, "statement")
-    is_named = subject == ABOUT_USER or subject.casefold() in statement.casefold()
-    return statement if is_named else f"{subject}: {statement}"
 
 
 def _position(fact: Fact) -> list[int | str]:

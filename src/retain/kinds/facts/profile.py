@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from retain.base import tokens
-from retain.kinds.facts.fact import ABOUT_USER, TOPICS
+from retain.kinds.facts.fact import ABOUT_USER, TOPICS, column, count_current, read_current
 from retain.kinds.section import Piece, Section
 from retain.storage.database import Transaction
 
 MAX_PROFILE_FACTS = 100
 HEAD = "Known facts about the user, and about the people and things the user mentions:"
-_CURRENT = """from facts where tenant = :tenant and user_id = :user and status = 'active'
-    and coalesce(valid_from, :now) <= :now and coalesce(valid_to, :now + 1) > :now"""
 
 
 class ProfileFact(NamedTuple):
@@ -31,15 +29,14 @@ class ProfileFact(NamedTuple):
 
 def read_profile(tx: Transaction, user: str) -> list[ProfileFact]:
     """Return the facts of a user's profile, the most important first: confirmed, then newest."""
-    rows = tx.all(
-        f"""select id, topic, subject, statement, confirmed {_CURRENT}
-            order by confirmed desc, learned_at desc, id desc limit :size""",
-        user=user,
-        size=MAX_PROFILE_FACTS,
-    )
     return [
-        ProfileFact(id, topic, _line(subject, statement), bool(confirmed))
-        for id, topic, subject, statement, confirmed in rows
+        ProfileFact(
+            column(row, "id"),
+            column(row, "topic"),
+            _line(column(row, "subject"), column(row, "statement")),
+            bool(column(row, "confirmed")),
+        )
+        for row in read_current(tx, user, MAX_PROFILE_FACTS)
     ]
 
 
@@ -55,8 +52,7 @@ def profile_section(tx: Transaction, user: str) -> Section | None:
         return None
     unread = 0
     if len(facts) == MAX_PROFILE_FACTS:
-        (total,) = tx.one(f"select count(*) {_CURRENT}", user=user) or (0,)
-        unread = max(total - len(facts), 0)
+        unread = count_current(tx, user) - len(facts)
     pieces = [
         Piece(
             f"facts {fact.id}",
