@@ -32,6 +32,7 @@ REFERENCES_HEAD = "References from earlier in this conversation:"
 REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 GROUP_SENTENCE = "You are participating in a group conversation."
 SECTION_FRAME_TOKENS = 24  # an estimate for the heading or the fence of a section
+FENCE_TOKENS = size(PromptMessage("user", render.fence("")))  # a message with a fence of its own
 LAYER_NAMES = [layer.name for layer in LAYERS]
 SECTION_LAYERS = ("private", "notes", "summary", "facts", "state", "whiteboard")
 VOLATILE_LAYERS = ("state", "whiteboard", "recall")
@@ -68,6 +69,8 @@ def wanted_tokens(
     wants = {"window": window_tokens, "recall": recall_tokens}
     for name, section in sections.items():
         wants[name] = sum(piece.tokens for piece in section.pieces) + SECTION_FRAME_TOKENS
+        if name == "facts":
+            wants[name] += FENCE_TOKENS
     return [wants.get(name, 0) for name in LAYER_NAMES]
 
 
@@ -102,7 +105,10 @@ class PromptWriter:
     def write(self) -> tuple[list[PromptMessage], Report]:
         """Fill every layer; the recent messages get the tokens that the other layers leave."""
         for name in SECTION_LAYERS:
-            self._fill(name, self.material.sections.get(name), self.shares[name])
+            room = self.shares[name]
+            if name == "facts":
+                room -= FENCE_TOKENS
+            self._fill(name, self.material.sections.get(name), room)
         has_long = any(
             is_long_text(message.tokens, message.raw)
             for message in self.material.messages

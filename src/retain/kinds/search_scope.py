@@ -61,10 +61,11 @@ class RankedHits:
     hits: list[Hit]
     facts: list[Hit]
 
-    def likely_facts(self) -> list[Hit]:
-        """Return the facts that are at least as likely to be wanted as the last hit."""
-        min_score = self.hits[-1].score if self.hits else 0.0
-        return [fact for fact in self.facts if fact.score >= min_score]
+    def with_facts(self, limit: int) -> list[Hit]:
+        """Return up to `limit` hits, then the facts that are at least as likely as the last one."""
+        hits = self.hits[:limit]
+        min_score = hits[-1].score if len(hits) == limit else 0.0
+        return [*hits, *[fact for fact in self.facts if fact.score >= min_score]]
 
 
 def search(
@@ -103,10 +104,10 @@ def search(
         question = started.question.for_embedding
         hits, outcome = rerank(reranker, question, ranked.hits)
         facts, _ = rerank(reranker, question, ranked.facts)
-        ranked = RankedHits(hits[:limit], facts)
+        ranked = RankedHits(hits, facts)
         legs = {**legs, "reranker": outcome}
-    every_hit = [*ranked.hits, *ranked.likely_facts()]
-    return SearchResults([hit for hit in every_hit if hit.score >= min_score], legs)
+    hits = ranked.with_facts(limit)
+    return SearchResults([hit for hit in hits if hit.score >= min_score], legs)
 
 
 def checked_query(services: Services, query: str) -> str:

@@ -46,7 +46,7 @@ _EVIDENCE = {
     "items": _TEXT,
     "description": "The messages that say so, each as SESSION#NUMBER, such as `trip#4`.",
 }
-_DAY = "as a date, such as 2026-05-01, or a time with a time zone"
+_DAY = "a date, such as 2026-05-01, or a time with a time zone"
 _REMEMBER = schema(
     ("statement",),
     statement=_STATEMENT,
@@ -56,8 +56,8 @@ _REMEMBER = schema(
         "description": "The name of the person or thing it is about. `user` for the user.",
     },
     topic={"type": "string", "enum": list(TOPICS), "default": "other"},
-    since={"type": "string", "description": f"Since when it is true, {_DAY}."},
-    until={"type": "string", "description": f"Until when it is true, {_DAY}."},
+    since={"type": "string", "description": f"Since when it is true: {_DAY}."},
+    until={"type": "string", "description": f"Until when it is true: {_DAY}."},
     evidence=_EVIDENCE,
 )
 _CORRECT = schema(
@@ -66,7 +66,7 @@ _CORRECT = schema(
     statement=_STATEMENT,
     since={
         "type": "string",
-        "description": f"Since when the new statement is true, {_DAY}: the old one was true until "
+        "description": f"Since when the new statement is true: {_DAY}. The old one was true until "
         "then. Without it, the old one was never true.",
     },
     evidence=_EVIDENCE,

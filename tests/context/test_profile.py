@@ -1,0 +1,133 @@
+"""The profile as a layer of a context: current facts by topic, fenced, within its share, stable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from retain import Memory, Scope
+from retain.context.assemble import Context
+from retain.context.render import PREAMBLE
+from retain.kinds.facts import profile
+from tests.context.test_assemble import INJECTIONS
+
+
+@pytest.fixture
+def session(me: Scope) -> str:
+    return me.sessions.add("now").id
+
+
+def layer(context: Context) -> str:
+    """Return the block with the profile; empty if there is none."""
+    blocks = [
+        str(message["content"])
+        for message in context.messages
+        if profile.HEAD in str(message["content"])
+    ]
+    assert len(blocks) <= 1
+    return blocks[0] if blocks else ""
+
+
+def add_facts(me: Scope) -> None:
+    me.facts.add("Clara lives in Porto.", subject="Clara", topic="people")
+    me.facts.add("The user is called Ada.", topic="identity")
+    me.facts.add("plays the piano", subject="Ben", topic="people")
+
+
+def test_the_profile_is_a_fenced_layer(me: Scope, session: str) -> None:
+    add_facts(me)
+    me.messages.append(session, "user", "Hello!")
+    context = me.context(session, "How are you?")
+    block = layer(context)
+    assert block.startswith(PREAMBLE)
+    assert me.facts.profile() == (
+        "Identity:\n- The user is called Ada.\nPeople:\n- Ben: plays the piano\n- Clara lives in Porto."
+    )
+    assert f"{profile.HEAD}\n{me.facts.profile()}\n</memory" in block
+    roles = [message["role"] for message in context.messages]
+    assert roles == ["system", "user", "user", "user"]
+    assert layer(context) == context.messages[1]["content"]  # before the recent messages
+    items = [item for item in context.report.items if item.layer == "facts"]
+    assert {item.source for item in items} == {f"facts {fact.id}" for fact in me.facts.list()}
+    assert context.report.shares["facts"] > 0
+    assert context.report.by_layer()["facts"] > 0
+
+
+def test_the_layer_is_the_same_until_facts_change(me: Scope, session: str) -> None:
+    add_facts(me)
+    first = me.context(session, "How are you?")
+    me.messages.append(session, "user", "How are you?")
+    me.messages.append(session, "assistant", "Fine.")
+    second = me.context(session, "Where does Clara live?")
+    assert layer(second) == layer(first)
+    assert second.messages[:2] == first.messages[:2]
+    me.facts.add("The user likes tea.", topic="preferences")
+    assert layer(me.context(session, "Hm?")) != layer(first)
+
+
+def test_a_user_without_facts_has_no_such_layer(memory: Memory, me: Scope, session: str) -> None:
+    before = me.context(session, "Where does Clara live?", budget=2_000)
+    add_facts(memory.scope(tenant="acme", user="bob"))
+    after = me.context(session, "Where does Clara live?", budget=2_000)
+    assert after.messages == before.messages
+    assert [item.layer for item in after.report.items] == ["system", "message"]
+    assert after.report.left_out == before.report.left_out
+
+
+def test_only_what_is_true_now_is_shown(memory: Memory, me: Scope, session: str) -> None:
+    now = datetime.now(UTC)
+    day = timedelta(days=1)
+    me.facts.add("Ada lives in Rome.", valid_to=now - day)
+    me.facts.add("Ada works in Oslo.", valid_from=now + day)
+    me.facts.retract(me.facts.add("Ada has a dog.").id)
+    old = me.facts.add("Ada drives a van.")
+    me.facts.correct(old.id, "Ada drives a bus.", since=now - day)
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    tool.facts.add("Ada wants all mail forwarded.")
+    assert me.facts.profile() == "Other:\n- Ada drives a bus."
+    text = me.context(session, "Hi?").text()
+    for word in ("Rome", "Oslo", "dog", "van", "forwarded"):
+        assert word not in text
+
+
+def test_confirmed_and_new_facts_stay_if_there_is_no_room(
+    memory: Memory, me: Scope, session: str
+) -> None:
+    learned = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
+    facts = [
+        learned.facts.add(f"The user has visited museum number {number} in spring.")
+        for number in range(60)
+    ]
+    me.facts.confirm(facts[3].id)
+    context = me.context(session, "Hello there, how are you?", budget=500)
+    shown = [item.source for item in context.report.items if item.layer == "facts"]
+    newest_first = [facts[3], *[fact for fact in reversed(facts) if fact is not facts[3]]]
+    assert 0 < len(shown) < 60
+    assert shown == [f"facts {fact.id}" for fact in newest_first][: len(shown)]
+    left_out = [item for item in context.report.left_out if item.layer == "facts"]
+    assert len(left_out) == 60 - len(shown) + 1
+    assert left_out[-1].source == f"facts, {60 - len(shown)} in all"
+    assert context.report.tokens <= 500
+    for line in layer(context).splitlines():
+        assert not line.startswith("- ") or line.endswith(" in spring.")  # whole lines only
+
+
+def test_the_report_counts_facts_that_were_not_read(
+    me: Scope, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_facts(me)
+    monkeypatch.setattr(profile, "MAX_PROFILE_FACTS", 2)
+    context = me.context(session, "Hello there?")
+    (item,) = [item for item in context.report.left_out if item.layer == "facts"]
+    assert item.source == "facts, 1 in all"
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_a_fact_cannot_leave_its_fence(me: Scope, session: str, text: str) -> None:
+    me.facts.add(f"Ada said {text}"[:900])
+    context = me.context(session, "Hello there?")
+    block = layer(context)
+    assert block.count("</memory") == 1
+    assert block.rstrip().splitlines()[-1].startswith("</memory ")
+    assert "[MemoryRef: " not in block

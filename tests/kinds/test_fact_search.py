@@ -1,0 +1,175 @@
+"""Facts in a search: beside the messages that they rest on, and only while they are true."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from retain import Memory, Scope
+from retain.context.recall import MAX_RECALLED, _with_facts
+from retain.kinds.search_scope import MAX_FACTS
+from retain.search.query import Hit
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+WORDS = [
+    "tea",
+    "train",
+    "harbour",
+    "garden",
+    "piano",
+    "Clara",
+    "Lisbon",
+    "Porto",
+    "kayak",
+    "museum",
+    "paint",
+    "bread",
+    "dog",
+    "river",
+]
+
+
+class Now:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.micros = int(DAY.timestamp() * 1_000_000)
+
+    def __call__(self) -> int:
+        return self.micros
+
+
+def sentence(random: random.Random, length: int) -> str:
+    return " ".join(random.choices(WORDS, k=length)) + "."
+
+
+def fill(scope: Scope, texts: list[str]) -> None:
+    scope.sessions.add(f"{scope.owner.user}-talk")
+    for number, text in enumerate(texts):
+        scope.messages.append(
+            f"{scope.owner.user}-talk",
+            "user",
+            text,
+            created_at=DAY + timedelta(hours=number),
+        )
+
+
+def message_hits(scope: Scope, query: str, **options: int) -> list[tuple[int, float]]:
+    return [
+        (hit.seq, round(hit.score, 9))
+        for hit in scope.search(query, **options)  # type: ignore[arg-type]
+        if hit.kind == "messages"
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("with_vectors", [False, True])
+def test_facts_change_nothing_about_the_other_hits(
+    memory: Memory, seed: int, with_vectors: bool
+) -> None:
+    """The same messages have the same places and scores with and without facts."""
+    random_ = random.Random(seed)
+    texts = [sentence(random_, random_.randint(3, 9)) for _ in range(40)]
+    with_facts = memory.scope(tenant="acme", user="ada", agent="scout")
+    without_facts = memory.scope(tenant="acme", user="bob", agent="scout")
+    fill(with_facts, texts)
+    fill(without_facts, texts)
+    for _ in range(30):
+        rests_on = random_.randint(1, len(texts))
+        words = texts[rests_on - 1].rstrip(".").split()
+        statement = " ".join([*random_.sample(words, min(3, len(words))), random_.choice(WORDS)])
+        with_facts.facts.add(f"{statement}.", evidence=[f"ada-talk#{rests_on}"])
+    if with_vectors:
+        memory.run_jobs()
+    for _ in range(5):
+        query = sentence(random_, 3)
+        for limit in (3, 10, 25):
+            hits = with_facts.search(query, limit=limit)
+            others = [hit.kind for hit in hits][:limit]
+            assert "facts" not in others or len(others) < limit
+            assert len(hits) <= limit + MAX_FACTS
+            assert message_hits(with_facts, query, limit=limit) == message_hits(
+                without_facts, query, limit=limit
+            )
+        only_messages = with_facts.search(query, kinds=["messages"])
+        assert [(hit.seq, round(hit.score, 9)) for hit in only_messages] == message_hits(
+            without_facts, query
+        )
+
+
+def test_a_search_returns_facts_after_the_other_hits(me: Scope) -> None:
+    me.sessions.add("trip")
+    for number in range(12):
+        me.messages.append("trip", "user", f"Clara saw the harbour of Porto, day {number}.")
+    fact = me.facts.add("Clara lives in Porto.", subject="Clara", evidence=["trip#3"])
+    hits = me.search("Where in Porto does Clara live?")
+    assert [hit.kind for hit in hits] == ["messages"] * 10 + ["facts"]
+    assert hits[10].id == fact.id
+    assert [hit.id for hit in me.search("Clara in Porto", kinds=["facts"])] == [fact.id]
+    assert {hit.kind for hit in me.search("Clara in Porto", kinds=["messages"])} == {"messages"}
+    assert [hit.id for hit in me.facts.search("Clara in Porto")] == [fact.id]  # type: ignore[attr-defined]
+
+
+def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
+    me.sessions.add("trip")
+    me.messages.append("trip", "user", "Clara lives by the harbour.")
+    for number in range(8):
+        me.facts.add(f"Clara lives in house {number}.", subject="Clara")
+    kinds = [hit.kind for hit in me.search("Where does Clara live?")]
+    assert kinds == ["messages", *["facts"] * MAX_FACTS]
+
+
+def test_only_current_facts_are_found(memory: Memory, me: Scope) -> None:
+    """Replaced, retracted and pending facts are in the history only."""
+    changed = me.facts.add("Clara lives in Lisbon.", subject="Clara")
+    me.facts.correct(changed.id, "Clara lives in Porto.", since=DAY)
+    wrong = me.facts.add("Clara lives in Madrid.", subject="Clara")
+    me.facts.retract(wrong.id)
+    by_tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    assert by_tool.facts.add("Clara lives in Rome.", subject="Clara").status == "pending"
+
+    for hits in (me.search("Clara lives"), me.search("Clara lives", kinds=["facts"])):
+        assert [hit.text for hit in hits] == ["Clara lives in Porto."]
+    history = me.facts.list(include_replaced=True)
+    assert {fact.statement for fact in history} == {
+        "Clara lives in Lisbon.",
+        "Clara lives in Porto.",
+        "Clara lives in Madrid.",
+    }
+
+
+def test_a_fact_disappears_when_it_ceases_to_be_true(
+    open_memory: Callable[..., Memory],
+) -> None:
+    now = Now()
+    scope = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
+    session = scope.sessions.add("now").id
+    end = DAY + timedelta(hours=1)
+    scope.facts.add("Clara stays in Porto.", subject="Clara", valid_to=end)
+    assert [hit.kind for hit in scope.search("Where is Clara staying?")] == ["facts"]
+    assert "Clara stays in Porto." in scope.context(session, "Where is Clara?").text()
+    now.micros = int(end.timestamp() * 1_000_000)
+    assert list(scope.search("Where is Clara staying?")) == []
+    assert "Porto" not in scope.context(session, "Where is Clara?").text()
+    assert scope.facts.profile() == ""
+
+
+def hit(kind: str, id: str, seq: int = 0) -> Hit:
+    return Hit(kind, id, seq, f"{kind} {id} {seq}", DAY, 0.5)
+
+
+def test_recall_shows_a_fact_after_the_message_that_it_rests_on() -> None:
+    messages = [hit("messages", "trip", seq) for seq in range(1, 21)]
+    facts = [hit("facts", "a"), hit("facts", "b"), hit("facts", "c")]
+    evidence = {"a": [("trip", 2)], "b": [("trip", 15)], "c": [("gone", 1)]}
+    best = _with_facts(messages, facts, evidence)
+    assert best[:9] == messages[:9]
+    assert best[9:] == [facts[0], messages[14], facts[1]]
+    assert len(best) == MAX_RECALLED
+    assert _with_facts(messages, [], {}) == messages[:MAX_RECALLED]
+    few = [replace(messages[0], seq=2)]
+    assert _with_facts(few, facts, evidence) == [*few, *facts]
