@@ -1,6 +1,6 @@
 """An agent with its own tools: a Python function, and an MCP server that this file starts.
 
-`pip install '/path/to/this/clone[models]'`, then run this twice. A script stands in for the model.
+`pip install '/path/to/this/clone[mcp,models]'`, then run this twice. A script stands in for the model.
 """
 
 import os

@@ -1,6 +1,6 @@
 """An MCP client that keeps its memory in retain: it starts `retain mcp` and calls two of its tools.
 
-`pip install /path/to/this/clone`, then run this twice.
+`pip install '/path/to/this/clone[mcp]'`, then run this twice.
 """
 
 import asyncio
