@@ -12,7 +12,7 @@ OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages deployment-tools test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -28,7 +28,7 @@ test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
 	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site client pytest-cache  # most of the time is spent waiting for the network
 	$(RUN) pytest -n 4 $(ARGS)
 
-test-all: test-tools site client ## Run every test on every database, including the slow ones
+test-all: test-tools deployment-tools site client ## Run every test on every database, including the slow ones
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Check lint, format, types and generated files
@@ -64,6 +64,10 @@ chaos: test-tools ## Run the long crash tests: killed processes, power cuts, cra
 attack: test-tools ## Send malicious input to every endpoint, then run sqlmap and bandit (about half an hour)
 	ATTACK=full $(RUN) pytest -m "" -n 2 --timeout 1800 tests/security $(ARGS)
 	$(RUN) python scripts/attack.py
+
+test-container: deployment-tools ## Execute the Containerfiles in a clean Debian and run the image (needs root, ten minutes), then test the chart and the compose file
+	UV=$(UV) $(RUN) python scripts/check_container.py $(ARGS)
+	$(RUN) pytest -m "" -n 0 --timeout 1800 tests/deploy
 
 test-llm: tests ## Run the tests with a real language model (the first run downloads 1.1 GB and builds a server: 20 minutes)
 	$(RUN) python scripts/real_model.py $(ARGS)
@@ -109,6 +113,10 @@ mcp-clients: node
 
 system-packages:
 	@bash scripts/test_tools.sh packages
+
+deployment-tools: tests
+	@bash scripts/test_tools.sh deployment
+	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks --group deploy
 
 test-site: site
 	$(RUN) python scripts/build_site.py run test

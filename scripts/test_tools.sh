@@ -3,6 +3,7 @@
 #   test_tools.sh node        Node.js
 #   test_tools.sh clients     the MCP conformance suite, inspector and third-party clients
 #   test_tools.sh packages    the distribution's PostgreSQL, PgBouncer, Chromium, strace and libfaketime
+#   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers
 set -euo pipefail
 
 node=.cache/node
@@ -32,13 +33,27 @@ install_clients() {
     echo "$clients" >$node/js/ready
 }
 
-# Without apt or root privileges, the tests that need these packages are skipped, except in CI, where they fail.
-install_packages() {
-    missing=()
-    ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
-    for program in pgbouncer strace faketime chromium; do
+missing=()
+
+find_missing() {
+    for program in "$@"; do
         command -v "$program" >/dev/null || test -x "/usr/sbin/$program" || missing+=("$program")
     done
+}
+
+install_packages() {
+    ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
+    find_missing pgbouncer strace faketime chromium
+    install_missing
+}
+
+install_deployment() {
+    find_missing haproxy debootstrap
+    install_missing
+}
+
+# Without apt or root privileges, the tests that need these packages are skipped, except in CI, where they fail.
+install_missing() {
     [ ${#missing[@]} -eq 0 ] && return
 
     sudo=""
@@ -53,7 +68,7 @@ install_packages() {
     $sudo mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
     $sudo apt-get update -qq
-    if apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # a Chromium without a window is faster
+    if [[ " ${missing[*]} " == *" chromium "* ]] && apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # a Chromium without a window is faster
         missing+=(chromium-headless-shell)
     fi
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

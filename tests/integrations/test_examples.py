@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import socket
 from pathlib import Path
@@ -9,7 +10,15 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+
+
+def test_the_list_names_every_example() -> None:
+    listed = re.findall(
+        r"^\| \[(\w+\.py)\]\(\1\) \|", (FOLDER / "README.md").read_text(), re.MULTILINE
+    )
+    assert sorted(listed) == [example.name for example in EXAMPLES]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
