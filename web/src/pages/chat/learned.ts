@@ -6,7 +6,7 @@ import type { Fact } from "../../api/index";
 import { useLoad } from "../../api/load";
 import type { Talk } from "./talk";
 
-const CHECK_SECONDS = [2, 6, 15]; // after an answer
+const CHECK_SECONDS = [2, 6, 15, 45]; // after an answer; a model reads a conversation after a pause of 30 seconds
 const NEWEST = 50;
 const ANSWER_DISTANCE = 40; // the maximum distance between a message and the last answer to it
 
