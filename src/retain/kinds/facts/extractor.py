@@ -56,6 +56,7 @@ _SENTENCE = LazyPattern(r"(?:[^.!?…]|[.!?…]+(?![\s).!?…]|$))+[.!?…]*")
 _ABBREVIATION = LazyPattern(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|vs|e\.g|i\.e|z\.B|Nr|ca|bzw|[A-Z])\.$")
 _ORDINAL = LazyPattern(r"(\d)\. (?=(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))")
 _DATE_COMMA = LazyPattern(r"(\d), ((?:19|20)\d\d)\b")
+_ADVICE = LazyPattern(r"\b(?:you|your|may|might|du|dein\w*|kann|können)\b")
 _INJECTION = LazyPattern(
     r"\b(?:ignore|disregard|forget) (?:all|any|the|your|previous|prior)\b|system prompt|"
     r"\bignoriere (?:alle|deine)\b",
@@ -578,7 +579,7 @@ def _read_instruction(body: str, message: _Message) -> bool:
 def _read_remembered(body: str, message: _Message) -> bool:
     """Read "remember that …": the fact in it, or else its words."""
     match = message.language.remember.fullmatch(body)
-    if match is None:
+    if match is None or _ADVICE.search(match["object"]):
         return False
     before = len(message.proposals)
     _read_clauses(match["object"], False, message)

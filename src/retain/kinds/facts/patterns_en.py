@@ -61,7 +61,7 @@ JOBS = (
     "farmer filmmaker firefighter florist freelancer gardener geologist hairdresser handyman "
     "historian illustrator influencer instructor intern investor janitor jeweler journalist judge "
     "landscaper lawyer lecturer librarian lifeguard machinist manager mathematician mechanic "
-    "midwife model musician nanny nurse nutritionist officer optician painter paralegal paramedic "
+    "midwife musician nanny nurse nutritionist officer optician painter paralegal paramedic "
     "pastor pharmacist photographer physician physicist physiotherapist pilot plumber poet "
     "police_officer politician postman principal producer professor programmer psychiatrist "
     "psychologist publisher realtor receptionist recruiter reporter researcher salesman "
@@ -784,7 +784,7 @@ ENGLISH = Language(
         r"i think|i guess|i suppose|or so)\b",
     ),
     fiction=LazyPattern(
-        r"\b(?:just kidding|kidding!|only joking|just joking|jk|role-?play(?:ing)?|pretend (?:to "
+        r"\b(?:language model|as an ai|ai assistant|just kidding|kidding!|only joking|just joking|jk|role-?play(?:ing)?|pretend (?:to "
         r"be|you|"
         r"that|i)|act as|imagine (?:that|you|i)|you are now|in character|fictional|my character|"
         r"as if i|yeah,? right|in an alternate|write (?:me )?(?:a|an|the) (?:short )?(?:story|"
