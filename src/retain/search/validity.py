@@ -94,6 +94,11 @@ _UNITS_AWAY = _compile(
     rf"(?:({NUMBER}) ({UNIT}) ago|(?:vor|in)(?: about| around)? ({NUMBER}) ({UNIT}))"
 )
 _SHIFTED = _compile(rf"({_LAST}|{_NEXT}|{_THIS}) ({_NAMED})")
+# A word that every time has, in lower case: most texts have none, and need no further look.
+_ANY_TIME = LazyPattern(
+    rf"\d|\b(?:{_any_of(MONTHS)}|{_any_of(WEEKDAYS)}|{_any_of(SEASONS)}|{_any_of(DAYS_PER_UNIT)}"
+    rf"|{_any_of(DAY_OFFSETS)}|weekend|wochenende)\b"
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _YEAR_NUMBER = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY_NUMBER = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th|\.)?(?!\d)")
@@ -142,6 +147,8 @@ class Times:
 
 def cut_times(text: str) -> tuple[Times, str]:
     """Return the times of a statement, and the statement without them."""
+    if not _ANY_TIME.search(text.lower()):
+        return Times(), text
     since = until = at = length = ""
     match = _RANGE.search(text)
     if match:

@@ -666,17 +666,18 @@ NOUN_FORMS = (
 # --- The reading of a sentence ---------------------------------------------------------------
 
 CONTRACTIONS = (
-    (LazyPattern(r"\b(?:[Ii]'m|[Ii]m)\b"), "I am"),
     (LazyPattern(r"\bi\b(?=[ '])"), "I"),
-    (LazyPattern(r"\b(I|[Ww]e|[Tt]hey|[Yy]ou)'ve\b"), r"\1 have"),
-    (LazyPattern(r"\b(I|[Ww]e|[Tt]hey|[Yy]ou)'d\b"), r"\1 would"),
-    (LazyPattern(r"\b(I|[Ww]e|[Tt]hey|[Yy]ou)'ll\b"), r"\1 will"),
-    (LazyPattern(r"\b([Ww]e|[Tt]hey|[Yy]ou)'re\b"), r"\1 are"),
+    (LazyPattern(r"\b[Ii]m\b"), "I am"),
+    (LazyPattern(r"'m\b"), " am"),
+    (LazyPattern(r"'ve\b"), " have"),
+    (LazyPattern(r"'d\b"), " would"),
+    (LazyPattern(r"'ll\b"), " will"),
+    (LazyPattern(r"'re\b"), " are"),
+    (LazyPattern(r"can(?:'t|not)\b"), "can not"),
+    (LazyPattern(r"won't\b"), "will not"),
+    (LazyPattern(r"n't\b"), " not"),
+    (LazyPattern(r"gonna\b"), "going to"),
     (LazyPattern(r"\b([Ii]t|[Tt]hat|[Ww]ho|[Hh]e|[Ss]he|[Nn]ame|[Bb]irthday)'s\b"), r"\1 is"),
-    (LazyPattern(r"\bcan't\b|\bcannot\b"), "can not"),
-    (LazyPattern(r"\bwon't\b"), "will not"),
-    (LazyPattern(r"\b([Dd]o|does|did|is|are|was|would|could|should|have|has)n't\b"), r"\1 not"),
-    (LazyPattern(r"(?<= )gonna\b"), "going to"),
 )
 
 SPLIT = LazyPattern(
