@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from retain import Memory
 from retain.kinds.facts import learning
@@ -19,6 +19,7 @@ from retain.testing import ModelRequest, ScriptedModel
 from tests.chaos.writer import ROOT, Log
 from tests.conftest import SETTINGS
 
+Mode = Literal["explicit", "model"]
 TURN = re.compile(r"^\[(\d+)\] user, \S+: I like (\w+)\.$", re.MULTILINE)
 
 
@@ -28,7 +29,7 @@ class Job:
 
     url: str
     log: str
-    mode: str = "model"
+    mode: Mode = "model"
     die: str = (
         ""  # "thinking": while the model answers; "committing": when nothing is committed yet
     )

@@ -13,7 +13,7 @@ import pytest
 from retain import Memory, Scope
 from retain.base import clock
 from retain.testing import ScriptedModel
-from tests.chaos.learning import Job, reply, start
+from tests.chaos.learning import Job, Mode, reply, start
 from tests.chaos.test_kill import wait_for
 from tests.chaos.writer import SESSION, scope_of
 from tests.kinds.test_summaries import with_model
@@ -69,7 +69,7 @@ def test_a_process_killed_while_learning_leaves_nothing(
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("mode", ["explicit", "model"])
 def test_processes_never_learn_the_same_turns_twice(
-    open_memory: Open, url: str, tmp_path: Path, mode: str
+    open_memory: Open, url: str, tmp_path: Path, mode: Mode
 ) -> None:
     memory = open_memory(facts=mode)
     me = scope_of(memory)

@@ -376,7 +376,11 @@ def test_an_import_brings_what_was_read(open_memory: Open, tmp_path: Path, now: 
     me.sessions.remove("s")
     for fact in me.facts.list(include_replaced=True):
         me.facts.forget(fact.id)
-    memory.import_(tmp_path / "export", progress=lambda done, total: run(memory) and None)
+
+    def run_jobs_meanwhile(done: int, total: int) -> None:
+        run(memory)
+
+    memory.import_(tmp_path / "export", progress=run_jobs_meanwhile)
     run(memory)
     assert statements(me) == kept
     talk(memory, "I work at Acme.")

@@ -301,3 +301,8 @@ def test_meanings_compare_predicates_of_different_words() -> None:
     assert is_exclusive("moved to")
     assert is_exclusive("favourite colour")
     assert not is_exclusive("likes")
+
+
+def test_a_nickname_does_not_retire_a_name() -> None:
+    kate = proposal("is called", "Kate", exclusive=True)
+    assert links(decide(kate, [known("name", "Katherine")], LATER)) == ("add", None, None, False)

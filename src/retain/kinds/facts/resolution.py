@@ -48,7 +48,6 @@ _SYNONYMS = {
     "employed at": "works at",
     "working as": "works as",
     "named": "name",
-    "called": "name",
     "loves": "likes",
     "enjoys": "likes",
     "love": "likes",
@@ -66,9 +65,8 @@ _SYNONYMS = {
 }
 _OPPOSITES = {"dislikes": "likes", "dislike": "likes", "hates": "likes", "hate": "likes"}
 _EXCLUSIVE = re.compile(
-    "lives in|works at|works as|name|age|birthday|born in|born on|married to|engaged to|studies at"
-    "|comes from|grew up in|height|phone number|email address|goes to school at"
-    "|favou?rite .+"
+    "lives in|works at|name|age|birthday|married to|engaged to|dating|relationship status|height"
+    "|phone number|email address|favou?rite .+"
 )
 _MULTIPLE = re.compile(
     "likes|speaks|allergic to|has|owns|knows|is|plays|eats|drinks|visited|can|has visited|wants"
