@@ -6,9 +6,9 @@ Pending facts wait for a person, so that no answer contains one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retain.base import limits, tokens
 from retain.base.errors import Conflict, Invalid, NotFound
@@ -20,9 +20,6 @@ from retain.kinds.facts.fact import (
     Topic,
 )
 from retain.kinds.tool import Answer, Tool, schema
-
-if TYPE_CHECKING:
-    from retain.kinds.facts.facts import Facts
 
 MAX_FACTS = 50
 ANSWER_TOKENS = 1_500
@@ -94,8 +91,18 @@ _SAVED = schema(("success",), success={"const": True}, fact=_FACT_SCHEMA, note=_
 _KNOWN = schema(("facts",), facts={"type": "array", "items": _FACT_SCHEMA}, note=_TEXT)
 
 
-def tools(facts: Facts, user: str | None) -> list[Tool]:
-    """Return the tools over the verbs of facts. They need a user."""
+def tools(
+    user: str | None,
+    add: Callable[..., Fact],
+    get: Callable[[str], Fact],
+    correct: Callable[..., Fact],
+    list_facts: Callable[..., Iterable[Fact]],
+    search: Callable[..., Iterable[Fact]],
+) -> list[Tool]:
+    """Return the tools, over the verbs that do the work.
+
+    user: the scope's user; without one nothing is known
+    """
 
     def remember(
         statement: str,
@@ -105,7 +112,7 @@ def tools(facts: Facts, user: str | None) -> list[Tool]:
         until: str | None = None,
         evidence: Sequence[str] = (),
     ) -> Answer:
-        fact = facts.add(
+        fact = add(
             statement,
             subject=about,
             topic=topic,
@@ -115,16 +122,14 @@ def tools(facts: Facts, user: str | None) -> list[Tool]:
         )
         return _saved(fact)
 
-    def correct(
+    def replace(
         fact_id: str, statement: str, since: str | None = None, evidence: Sequence[str] = ()
     ) -> Answer:
-        fact = facts.get(fact_id)
+        fact = get(fact_id)
         if fact.status == "pending":
             raise NotFound(what="fact", id=fact_id)
         try:
-            newer = facts.correct(
-                fact_id, statement, since=_time(since, "since"), evidence=evidence
-            )
+            newer = correct(fact_id, statement, since=_time(since, "since"), evidence=evidence)
         except Conflict:
             if fact.confirmed and fact.status == "active":
                 return {"error": CONFIRMED_NOTE}
@@ -136,12 +141,12 @@ def tools(facts: Facts, user: str | None) -> list[Tool]:
             return {"error": NO_USER}
         known: Iterable[Fact]
         if question is not None and question.strip():
-            known = facts.search(question, limit=MAX_FACTS)
+            known = search(question, limit=MAX_FACTS)
             if about is not None:
-                same = {fact.id for fact in facts.list(about=about, limit=limits.MAX_PAGE)}
+                same = {fact.id for fact in list_facts(about=about, limit=limits.MAX_PAGE)}
                 known = [fact for fact in known if fact.id in same]
         else:
-            known = facts.list(about=about, limit=MAX_FACTS)
+            known = list_facts(about=about, limit=MAX_FACTS)
         return _known([fact for fact in known if fact.status != "pending"])
 
     return [
@@ -159,7 +164,7 @@ def tools(facts: Facts, user: str | None) -> list[Tool]:
             "Replace a fact that is wrong or no longer true by a new statement. The old fact stays "
             "in the history. A fact that a person confirmed cannot be changed.",
             _CORRECT,
-            correct,
+            replace,
             "Correct a fact",
             _SAVED,
         ),

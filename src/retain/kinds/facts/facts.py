@@ -112,7 +112,9 @@ class Facts(Kind):
 
     def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools with which a model remembers, corrects and reads facts."""
-        return fact_tools.tools(self, self._owner.user)
+        return fact_tools.tools(
+            self._owner.user, self.add, self.get, self.correct, self.list, self.search
+        )
 
     def add(
         self,
