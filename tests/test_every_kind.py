@@ -578,6 +578,10 @@ def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
     assert result.pop("answers")[0] == ["tenant", "principal", "route", "key"], (
         "nor is what was answered"
     )
+    assert result.pop("event_numbers")[0] == ["tenant"], "nor who is told about changes"
+    assert result.pop("events")[0] == ["tenant", "number"]
+    assert result.pop("webhooks")[0] == ["tenant", "id"]
+    assert result.pop("dead_letters")[0] == ["tenant", "webhook_id", "number"]
     assert result.pop("tenants")[0] == ["tenant"]
     derived = {
         name: result.pop(name) for name in list(result) if name.startswith(("search_", "sqlite_"))

@@ -101,6 +101,7 @@ from retain.search.rerankers import Reranker
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import AgentReceipt, Receipt
+from retain.storage.events import Event
 from retain.text.documents import Media
 from retain.text.view import View
 
@@ -842,11 +843,17 @@ class AsyncMemory:
     async def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the background jobs that are due once: vectors, summaries, facts, consolidation, retention."""
+        """Run the due background jobs once: vectors, summaries, facts, retention, webhooks and others."""
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
     async def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
         """Remove an agent with its entries, notes, facts and sessions, and return a receipt."""
+    async def events(
+        self, *, after: int = 0, limit: int = 100, tenant: str | None = None
+    ) -> list[Event]:
+        """Return the events after a number, oldest first. The setting `events` records them."""
+    async def last_event(self, *, tenant: str | None = None) -> int:
+        """Return the number of the newest event, 0 if there is none."""
     async def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the open database, and its large contents beside it."""
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from retain.auth import audit_log, idempotency
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.clock import Clock
 from retain.base.errors import Invalid, NotFound
 from retain.base.masking import OFF, MaskFunction
@@ -50,6 +50,9 @@ from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.database import EVERY_TENANT, Finding, Transaction
+from retain.storage.events import Event, NewEvent
+from retain.storage.events import last_number as last_event_number
+from retain.storage.events import read as read_events
 from retain.storage.transaction_database import TransactionBlobs, as_database
 from retain.storage.writer import Change, Writer
 
@@ -160,16 +163,22 @@ class Scope:
         once, so it must have no other effects, must use only the scope that it is given, must not
         call a model, and cannot use references.
         """
+        events: list[NewEvent] = []
 
         def run(tx: Transaction) -> tuple[WorkResult, list[str]]:
             if lock is not None:
                 tx.lock(lock)
+            events.clear()
             blobs = TransactionBlobs(self.services.blobs)
             with as_database(self.services.database, tx) as database:
                 services = replace(
                     self.services,
                     database=database,
-                    writer=Writer(database),
+                    writer=Writer(
+                        database,
+                        records_events=self.services.settings.events != "off",
+                        collected=events,
+                    ),
                     blobs=blobs,
                     embedder=None,
                     reranker=None,
@@ -182,6 +191,7 @@ class Scope:
             self.owner.tenant,
             user=self.owner.user,
             returns=lambda result: result[0],
+            parts=events,
         )
         result, discarded = self.services.writer.write(change, run)
         if discarded:
@@ -278,7 +288,7 @@ class Memory:
         index = open_index(opened, settings)
         services = Services(
             opened,
-            Writer(opened),
+            Writer(opened, records_events=settings.events != "off"),
             settings,
             models or Models(settings),
             blobs,
@@ -430,7 +440,7 @@ class Memory:
     def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the background jobs that are due once: vectors, summaries, facts, consolidation, retention."""
+        """Run the due background jobs once: vectors, summaries, facts, retention, webhooks and others."""
         from retain.jobs.runner import JobRunner
 
         return JobRunner(self.services).run(tenants, progress)
@@ -463,6 +473,20 @@ class Memory:
             agent,
             lambda tx: remove_of_agent(tx, index, agent),
         )
+
+    def events(self, *, after: int = 0, limit: int = 100, tenant: str | None = None) -> list[Event]:
+        """Return the events after a number, oldest first. The setting `events` records them.
+
+        after: the number of the last known event (default: from the oldest stored event on)
+        """
+        canonical.check_integer(after, "after", 0, 2**62)
+        canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
+        name = self.scope(tenant=tenant).owner.tenant
+        return self.database.read(name, lambda tx: read_events(tx, after, limit))
+
+    def last_event(self, *, tenant: str | None = None) -> int:
+        """Return the number of the newest event, 0 if there is none."""
+        return self.database.read(self.scope(tenant=tenant).owner.tenant, last_event_number)
 
     def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the open database, and its large contents beside it."""

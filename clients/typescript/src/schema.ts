@@ -2262,6 +2262,141 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream what is added, changed, learned, removed and erased in the tenant.
+         * @description Stream what is added, changed, learned, removed and erased in the tenant.
+         *
+         *     Each event has its number as id. After a lost connection, send the last one as Last-Event-ID
+         *     or `after` to continue without a gap. Events are stored for 7 days.
+         */
+        get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the webhooks of the tenant, oldest first, without their secrets.
+         * @description List the webhooks of the tenant, oldest first, without their secrets.
+         */
+        get: operations["webhooks_list"];
+        put?: never;
+        /**
+         * Add a webhook, which gets every event from now on. Only this response has its secret.
+         * @description Add a webhook, which gets every event from now on. Only this response has its secret.
+         */
+        post: operations["webhooks_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a webhook: where it points, how far it is, and whether it fails.
+         * @description Return a webhook: where it points, how far it is, and whether it fails.
+         */
+        get: operations["webhooks_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a webhook and the events that it did not accept.
+         * @description Remove a webhook and the events that it did not accept.
+         */
+        delete: operations["webhooks_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the address or the kinds of a webhook, or pause it.
+         * @description Change the address or the kinds of a webhook, or pause it.
+         */
+        patch: operations["webhooks_edit"];
+        trace?: never;
+    };
+    "/api/webhooks/{id}/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the oldest events that a webhook did not accept, at most 100, and why.
+         * @description List the oldest events that a webhook did not accept, at most 100, and why.
+         */
+        get: operations["webhooks_dead_letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the events again that a webhook did not accept.
+         * @description Send the events again that a webhook did not accept.
+         */
+        post: operations["webhooks_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event to a webhook now, and return its answer.
+         * @description Send a test event to a webhook now, and return its answer.
+         */
+        post: operations["webhooks_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/chat": {
         parameters: {
             query?: never;
@@ -3028,6 +3163,20 @@ export interface components {
             whole?: boolean;
         };
         /**
+         * DeadLetter
+         * @description An event that a webhook did not accept.
+         */
+        DeadLetter: {
+            event: components["schemas"]["Event"];
+            /** Error */
+            error: string;
+            /**
+             * Failed At
+             * Format: date-time
+             */
+            failed_at: string;
+        };
+        /**
          * Document
          * @description A document, without its text.
          */
@@ -3277,6 +3426,32 @@ export interface components {
              * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
+        };
+        /**
+         * Event
+         * @description One change of a tenant's memory.
+         */
+        Event: {
+            /** Number */
+            number: number;
+            /**
+             * Type
+             * @enum {string}
+             */
+            type: "added" | "changed" | "removed" | "learned" | "erased";
+            /** Kind */
+            kind: string;
+            /** Verb */
+            verb: string;
+            /** Subject */
+            subject: string;
+            /** User */
+            user: string | null;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
         };
         /**
          * Evidence
@@ -4101,6 +4276,39 @@ export interface components {
             key: string;
         };
         /**
+         * NewWebhook
+         * @description A new webhook; `secret` is shown only once.
+         */
+        NewWebhook: {
+            /** Id */
+            id: string;
+            /** Url */
+            url: string;
+            /** Kinds */
+            kinds: string[];
+            /** Paused */
+            paused: boolean;
+            /** Position */
+            position: number;
+            /** Tries */
+            tries: number;
+            /** Error */
+            error: string;
+            /** Retry At */
+            retry_at: string | null;
+            /** Dead Letters */
+            dead_letters: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Delivered At */
+            delivered_at: string | null;
+            /** Secret */
+            secret: string;
+        };
+        /**
          * Note
          * @description The current document; empty and at version 0 if nothing was ever written.
          */
@@ -4502,6 +4710,14 @@ export interface components {
              * @description Type of content, such as command_output, user_preference or file_content.
              */
             type?: string | null;
+        };
+        /**
+         * Replayed
+         * @description The number of events that are sent again.
+         */
+        Replayed: {
+            /** Events */
+            events: number;
         };
         /**
          * Replies
@@ -5009,6 +5225,16 @@ export interface components {
             next: string | null;
         };
         /**
+         * TestResult
+         * @description The response of a webhook to a test event.
+         */
+        TestResult: {
+            /** Delivered */
+            delivered: boolean;
+            /** Error */
+            error: string;
+        };
+        /**
          * ToolName
          * @description A tool that an agent can use.
          */
@@ -5316,6 +5542,79 @@ export interface components {
             /** Tools */
             tools: components["schemas"]["ToolName"][] | null;
         };
+        /**
+         * Webhook
+         * @description A webhook, without its secret.
+         */
+        Webhook: {
+            /** Id */
+            id: string;
+            /** Url */
+            url: string;
+            /** Kinds */
+            kinds: string[];
+            /** Paused */
+            paused: boolean;
+            /** Position */
+            position: number;
+            /** Tries */
+            tries: number;
+            /** Error */
+            error: string;
+            /** Retry At */
+            retry_at: string | null;
+            /** Dead Letters */
+            dead_letters: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Delivered At */
+            delivered_at: string | null;
+        };
+        /**
+         * WebhookEdit
+         * @description The changes of a webhook.
+         */
+        WebhookEdit: {
+            /**
+             * Url
+             * @description The new address.
+             */
+            url?: string | null;
+            /**
+             * Kinds
+             * @description Only events of these kinds, such as messages or facts. Default: all.
+             */
+            kinds?: string[] | null;
+            /**
+             * Paused
+             * @description True: send no events for now.
+             */
+            paused?: boolean | null;
+        };
+        /**
+         * WebhookRequest
+         * @description The webhook to add.
+         */
+        WebhookRequest: {
+            /**
+             * Url
+             * @description The address that receives the events.
+             * @example https://example.org/hooks
+             */
+            url: string;
+            /**
+             * Kinds
+             * @description Only events of these kinds, such as messages or facts. Default: all.
+             * @default []
+             * @example [
+             *       "facts"
+             *     ]
+             */
+            kinds?: string[];
+        };
     };
     responses: {
         /** @description The request cannot be parsed. */
@@ -5374,6 +5673,15 @@ export interface components {
         };
         /** @description The request conflicts with the current state. */
         409: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description An error. */
+        410: {
             headers: {
                 [name: string]: unknown;
             };
@@ -5504,6 +5812,7 @@ export type ConsolidationsRefuseRequest = components['schemas']['ConsolidationsR
 export type ConsolidationsUndoRequest = components['schemas']['ConsolidationsUndoRequest'];
 export type ContextAnswer = components['schemas']['ContextAnswer'];
 export type ContextRequest = components['schemas']['ContextRequest'];
+export type DeadLetter = components['schemas']['DeadLetter'];
 export type Document = components['schemas']['Document'];
 export type DocumentPage = components['schemas']['DocumentPage'];
 export type EnterRequest = components['schemas']['EnterRequest'];
@@ -5518,6 +5827,7 @@ export type EntriesRemoveManyRequest = components['schemas']['EntriesRemoveManyR
 export type EntriesShareRequest = components['schemas']['EntriesShareRequest'];
 export type Entry = components['schemas']['Entry'];
 export type EntryPage = components['schemas']['EntryPage'];
+export type Event = components['schemas']['Event'];
 export type Evidence = components['schemas']['Evidence'];
 export type Fact = components['schemas']['Fact'];
 export type FactChange = components['schemas']['FactChange'];
@@ -5553,6 +5863,7 @@ export type ModelNames = components['schemas']['ModelNames'];
 export type ModelRequestBody = components['schemas']['ModelRequestBody'];
 export type ModelTest = components['schemas']['ModelTest'];
 export type NewKey = components['schemas']['NewKey'];
+export type NewWebhook = components['schemas']['NewWebhook'];
 export type Note = components['schemas']['Note'];
 export type NoteVersion = components['schemas']['NoteVersion'];
 export type NoteVersionPage = components['schemas']['NoteVersionPage'];
@@ -5573,6 +5884,7 @@ export type RefPage = components['schemas']['RefPage'];
 export type RefsAddRequest = components['schemas']['RefsAddRequest'];
 export type RefsCaptureRequest = components['schemas']['RefsCaptureRequest'];
 export type RefsEditRequest = components['schemas']['RefsEditRequest'];
+export type Replayed = components['schemas']['Replayed'];
 export type Replies = components['schemas']['Replies'];
 export type Reply = components['schemas']['Reply'];
 export type ReportShape = components['schemas']['ReportShape'];
@@ -5594,6 +5906,7 @@ export type StoredUserPage = components['schemas']['StoredUserPage'];
 export type SummariesFoldRequest = components['schemas']['SummariesFoldRequest'];
 export type Summary = components['schemas']['Summary'];
 export type SummaryPage = components['schemas']['SummaryPage'];
+export type TestResult = components['schemas']['TestResult'];
 export type ToolName = components['schemas']['ToolName'];
 export type Total = components['schemas']['Total'];
 export type Turn = components['schemas']['Turn'];
@@ -5604,6 +5917,9 @@ export type Usage = components['schemas']['Usage'];
 export type View = components['schemas']['View'];
 export type VisionRequest = components['schemas']['VisionRequest'];
 export type Visit = components['schemas']['Visit'];
+export type Webhook = components['schemas']['Webhook'];
+export type WebhookEdit = components['schemas']['WebhookEdit'];
+export type WebhookRequest = components['schemas']['WebhookRequest'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
 export type Response403 = components['responses']['403'];
@@ -5611,6 +5927,7 @@ export type Response404 = components['responses']['404'];
 export type Response405 = components['responses']['405'];
 export type Response408 = components['responses']['408'];
 export type Response409 = components['responses']['409'];
+export type Response410 = components['responses']['410'];
 export type Response412 = components['responses']['412'];
 export type Response413 = components['responses']['413'];
 export type Response415 = components['responses']['415'];
@@ -12021,6 +12338,358 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentReceipt"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    events: {
+        parameters: {
+            query?: {
+                /** @description The number of the last event that you have. 0: from the oldest event. Default: only new events. The header Last-Event-ID takes precedence. */
+                after?: number | null;
+            };
+            header?: {
+                /** @description The id of the last event that was received. */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, as they happen. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            410: components["responses"]["410"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    webhooks_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_add: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://example.org/hooks"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_edit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["WebhookEdit"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_dead_letters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetter"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_replay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Replayed"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_test: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestResult"];
                 };
             };
             400: components["responses"]["400"];

@@ -10,6 +10,7 @@ export type ErrorCode =
   | "busy"
   | "conflict"
   | "corrupt"
+  | "events-removed"
   | "forbidden"
   | "full"
   | "in-doubt"

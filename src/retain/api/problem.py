@@ -30,6 +30,7 @@ _TITLES = {
     405: "Method not allowed",
     408: "Request timeout",
     409: "Conflict",
+    410: "Gone",
     411: "Length required",
     412: "Precondition failed",
     413: "Too large",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retain.base.errors import ModelError, SettingsError
 from retain.base.version import version
-from retain.jobs import learn, summarize
+from retain.jobs import deliver, learn, summarize
 from retain.jobs.backlog import count_backlog
 from retain.jobs.embed import lag
 from retain.memory import TABLES, Memory
@@ -63,6 +63,7 @@ def job_problems(memory: Memory, tenants: Sequence[str]) -> list[str]:
     for tenant in tenants:
         problems += summarize.problems(memory.services, tenant)
         problems += learn.problems(memory.services, tenant)
+        problems += deliver.problems(memory.services, tenant)
         if len(problems) >= MAX_PROBLEMS:
             break
     return problems[:MAX_PROBLEMS]

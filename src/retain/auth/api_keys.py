@@ -117,7 +117,7 @@ class Keys:
             )
             return row
 
-        change = Change("keys", "create", tenant, subject=id)
+        change = Change("keys", "create", tenant, subject=id, event="none")
         return _key(self._writer.write(change, work)), text
 
     def list(self, tenant: str, *, limit: int = 100, after: str | None = None) -> Page[Key]:
@@ -156,7 +156,7 @@ class Keys:
                 raise NotFound(what="key", id=id)
             return row
 
-        change = Change("keys", "revoke", tenant, subject=id)
+        change = Change("keys", "revoke", tenant, subject=id, event="none")
         return _key(self._writer.write(change, work, idempotent=True))
 
     def authenticate(self, text: str) -> Authentication:

@@ -20,10 +20,9 @@ from retain.base import clock, masking
 from retain.base.errors import StorageError
 from retain.base.settings import Settings
 from retain.kinds.kind import Services
-from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Transaction, Work
-from retain.storage.tables import Table, fingerprint, owner_of
-from retain.storage.writer import Change, RowKey, Writer
+from retain.storage.tables import fingerprint, row_name, row_owner
+from retain.storage.writer import Change, RowKey, Writer, changed_rows
 
 T = TypeVar("T")
 Render = Callable[[Any], StoredResponse]
@@ -139,26 +138,29 @@ class AuditedWriter(Writer):
         # Secrets are counted per thread; the transaction may run in another one.
         secrets = masking.seen() - self._secrets_before
 
-        def audited(tx: Transaction) -> tuple[T, StoredResponse | None]:
+        response: StoredResponse | None = None
+
+        def audited(tx: Transaction) -> T:
+            nonlocal response
+            response = None
             if request:
                 request.claim(tx)
             before = self._hash_before(tx, change) if self._is_audited else None
             owner = change.user
             if self._is_audited and owner is None:
-                owner = _row_owner(tx, change.table, change.row)
+                owner = row_owner(tx, change.table, change.row)
             result = work(tx)
-            response = None
             if request and self._render:
                 value = change.returns(result) if change.returns else result
                 response = self._render(value)
                 request.store(tx, response)
             if self._is_audited:
                 self._add_audit_rows(tx, change, result, before, secrets, owner)
-            return result, response
+            return result
 
         # With the key in the transaction, a retry after a lost connection finds the first response.
         idempotent = idempotent or (request is not None and self._render is not None)
-        result, response = self._writer.write(
+        result = self._writer.write(
             change, audited, idempotent=idempotent, frees_space=frees_space, long=long
         )
         self._written_tenants.add(change.tenant)
@@ -212,12 +214,12 @@ class AuditedWriter(Writer):
         secrets: int,
         owner: str | None,
     ) -> None:
-        rows = _changed_rows(change, result)
+        rows = changed_rows(change, result)
         after = None
         if change.table is not None and len(rows) == 1:
             after = fingerprint(tx, change.table, rows[0])
         if owner is None and rows:
-            owner = _row_owner(tx, change.table, rows[0])
+            owner = row_owner(tx, change.table, rows[0])
         subjects = [self._action.subject] if self._action.subject else _subjects(change, rows)
         for subject in subjects:
             audit_log.add(
@@ -233,32 +235,9 @@ class AuditedWriter(Writer):
             )
 
 
-def _row_owner(tx: Transaction, table: Table | None, row: object) -> str | None:
-    """Return the user of a row, for a caller whose scope is not limited to that user."""
-    if table is None or not isinstance(row, Mapping):
-        return None
-    area = str(row.get("area", ""))
-    if area.startswith("user:"):
-        return area.removeprefix("user:")
-    if area.startswith("session:"):
-        owner = tx.one(
-            "select user_id from sessions where tenant = :tenant and id = :session",
-            session=area.removeprefix("session:"),
-        )
-        return owner[0] if owner else None
-    return owner_of(tx, table, row)
-
-
-def _changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
-    rows = change.row(result) if callable(change.row) else change.row
-    if rows is None:
-        return []
-    return [rows] if isinstance(rows, Mapping) else rows
-
-
 def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
     """Return the kind and the names of the changed rows, split into texts that fit a column."""
-    names = [change.subject] if change.subject else [_row_name(change.table, row) for row in rows]
+    names = [change.subject] if change.subject else [row_name(change.table, row) for row in rows]
     subjects = [change.kind]
     for name in names:
         is_full = len(subjects[-1]) + len(name) >= audit_log.MAX_SUBJECT_LENGTH
@@ -266,8 +245,3 @@ def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
             subjects.append(change.kind)
         subjects[-1] += f" {name}"
     return subjects
-
-
-def _row_name(table: Table | None, row: RowKey) -> str:
-    columns = table.key if table else tuple(row)
-    return " ".join(str(row[column]) for column in columns).replace(PLACE_SEPARATOR, "/")

@@ -80,7 +80,7 @@ class BrowserSessions:
             )
             return until - tx.now
 
-        change = Change("signins", "add", tenant)
+        change = Change("signins", "add", tenant, event="none")
         return NewBrowserSession(text, self._writer.write(change, work) / clock.SECOND)
 
     def authenticate(self, text: str) -> Authentication:
@@ -117,7 +117,8 @@ class BrowserSessions:
                 digest=digest(text),
             )
 
-        self._writer.write(Change("signins", "remove", tenant), work, idempotent=True)
+        change = Change("signins", "remove", tenant, event="none")
+        self._writer.write(change, work, idempotent=True)
 
 
 def sweep_all(database: Database, tenant: str, size: int = 500) -> None:

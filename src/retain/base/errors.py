@@ -5,6 +5,7 @@
     │   └── TooLarge          the input is over a size limit              413
     ├── NotFound              it does not exist, or is not visible to you 404
     │   └── NoSection         a document has no such heading
+    ├── EventsRemoved         the events are no longer stored             410
     ├── Unauthorized          no valid credential                         401
     │   └── Forbidden         the credential lacks the permission         403
     ├── NoIssuer              the token issuer's keys cannot be read      503
@@ -119,6 +120,18 @@ class NotFound(RetainError):
 
 class NoSection(NotFound):
     """There is no section {id!r} here: {has}."""
+
+
+class EventsRemoved(RetainError):
+    """Events after number {after} are no longer stored: they are kept for {days} days. Read the current data, and
+    continue without `after`, or with `after=0` from the oldest event.
+    """
+
+    after: int
+    days: int
+
+    status = 410
+    exit_code = 3
 
 
 class Unauthorized(RetainError):

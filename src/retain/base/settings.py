@@ -260,6 +260,11 @@ class Settings(SettingsExtras):
         "The requests that the audit log records: `changes` (all writes except appended messages and model calls), "
         "`all`, or `off`.",
     )
+    events: Literal["off", "on", "private"] = _setting(
+        "off",
+        "Record what is added, changed, learned and erased, for webhooks and the event stream: `off`, `on`, or "
+        "`private` if webhooks may also call private networks and this machine.",
+    )
     secrets: Literal["off", "flag", "mask", "reject"] = _setting(
         "off",
         "Handling of API keys, tokens and passwords in stored text: keep them (`off`), keep and count them (`flag`), "
@@ -504,8 +509,9 @@ def _convert(name: str, value: Any, where: str) -> Any:
 
 
 def _convert_literal(words: tuple[str, ...], value: Any, where: str) -> str:
-    if value is False and "off" in words:  # YAML reads the word off as a boolean
-        value = "off"
+    switch = "on" if value is True else "off"
+    if isinstance(value, bool) and switch in words:  # YAML reads the words off and on as booleans
+        value = switch
     if value not in words:
         raise SettingsError(
             where=where, problem=f"must be one of {', '.join(words)}, not {value!r}"

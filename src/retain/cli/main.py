@@ -57,7 +57,7 @@ COMMANDS = {
         "import": "Import an export of retain or, with --from, the data of another system. Safe to repeat.",
     },
     "jobs_command": {
-        "jobs": "Run the background jobs that are due: vectors, summaries, facts, consolidation, retention.",
+        "jobs": "Run the background jobs that are due: vectors, summaries, facts, consolidation, retention, webhooks.",
     },
     "context_command": {
         "context": "Show the context of a message or a saved turn, and the reason for each part.",
@@ -91,6 +91,16 @@ COMMANDS = {
         "keys list": "List the keys of a tenant, without their secrets.",
         "keys revoke": "Revoke a key. A running server stops accepting it within seconds.",
     },
+    "events_command": {
+        "events": "Show what was added, changed, learned, removed and erased in a tenant.",
+        "webhooks add": "Add an address that gets every new event, and print its secret.",
+        "webhooks list": "List the webhooks of a tenant, without their secrets.",
+        "webhooks get": "Show a webhook: how far it is, and whether it fails.",
+        "webhooks edit": "Change the address or the kinds of a webhook, or pause it.",
+        "webhooks remove": "Remove a webhook and the events that it did not accept.",
+        "webhooks test": "Send a test event to a webhook now.",
+        "webhooks replay": "Send the events again that a webhook did not accept.",
+    },
     "audit_command": {
         "audit": "Show who did what and when in a tenant, newest first. Contents are not recorded.",
     },
@@ -101,6 +111,7 @@ _GROUPS = {
     "migrate": "Show, apply and revert schema migrations.",
     "config": "Show the settings and where they come from.",
     "keys": "Manage the API keys of the server.",
+    "webhooks": "Manage the addresses that get the events of a tenant.",
 }
 
 

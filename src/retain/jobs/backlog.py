@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retain.base import clock
-from retain.jobs import consolidate, learn, summarize
+from retain.jobs import consolidate, deliver, learn, summarize
 from retain.kinds.kind import Services
 from retain.search.reindexer import is_behind
 from retain.storage.database import Transaction
@@ -17,12 +17,13 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
     facts:          sessions with turns to learn from
     consolidations: agents whose journals fade
     retention:      expired state, and sessions with messages older than `retention_days`
+    webhooks:       events that webhooks have not yet been sent
 
     `embed.lag` tells how far the vectors are behind.
     """
     settings = services.settings
 
-    def read(tx: Transaction) -> tuple[int, int]:
+    def read(tx: Transaction) -> tuple[int, int, int]:
         row = tx.one("select count(*) from state where tenant = :tenant and expires_at <= :now")
         retention = row[0] if row else 0
         if settings.retention_days:
@@ -31,9 +32,10 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
                 cutoff=tx.now - round(settings.retention_days * clock.DAY),
             )
             retention += row[0] if row else 0
-        return int(bool(is_behind(tx))), retention
+        webhooks = 0 if settings.events == "off" else deliver.count_due(tx)
+        return int(bool(is_behind(tx))), retention, webhooks
 
-    index, retention = services.database.read(tenant, read)
+    index, retention, webhooks = services.database.read(tenant, read)
     summaries = 0
     if settings.summary_enabled:
         summaries = len(summarize.due_sessions(services, tenant))
@@ -46,4 +48,5 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
         "facts": len(learn.due_sessions(services, tenant)),
         "consolidations": consolidations,
         "retention": retention,
+        "webhooks": webhooks,
     }

@@ -16,7 +16,7 @@ from retain.kinds.indexing import index_id
 from retain.kinds.items.item import item_index_id
 from retain.kinds.kind import Services
 from retain.search.index import Index
-from retain.storage import leases
+from retain.storage import events, leases
 from retain.storage.blobs import GRACE, Blobs
 from retain.storage.database import Transaction
 from retain.storage.writer import Change, Writer
@@ -88,7 +88,7 @@ def purge(
         for tenant in (known if tenants is None else tenants)
     }
     total = sum(rows for _, rows in due.values())
-    done = {"state": 0, "items": 0, "messages": 0, "threads": 0}
+    done = {what: 0 for what, _ in BATCHES}
     for tenant, (cutoff, _) in due.items():
         for what, batch in BATCHES:
             for removed in _in_batches(writer, index, tenant, batch, cutoff, emergency):
@@ -158,8 +158,10 @@ def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
            union all select 1 from blobs where tenant = :tenant and staged_at < :stale limit 1""",
         stale=tx.now - GRACE,
     )
-    if expired is not None or cutoff is None:
-        return cutoff, expired is not None
+    if expired is not None or events.oldest_is_over_age(tx):
+        return cutoff, True
+    if cutoff is None:
+        return cutoff, False
     old = tx.one(
         """select 1 from sessions where tenant = :tenant and first_at < :cutoff
            union all select 1 from threads
@@ -177,7 +179,7 @@ def _in_batches(
     while True:
         try:
             removed = writer.write(
-                Change("purge", "remove", tenant),
+                Change("purge", "remove", tenant, event="none"),
                 lambda tx, size=size: batch(tx, index, cutoff, size),  # type: ignore[misc]
                 frees_space=True,
             )
@@ -296,9 +298,15 @@ def _remove_idle_threads(
     return removed or None
 
 
+def _remove_old_events(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """Remove a batch of old events; None if there is none."""
+    return events.remove_old(tx, size)
+
+
 BATCHES = (
     ("state", _remove_expired_state),
     ("items", _remove_expired_items),
     ("messages", _remove_old_messages),
     ("threads", _remove_idle_threads),
+    ("events", _remove_old_events),
 )

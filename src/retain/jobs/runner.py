@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from retain.auth import idempotency
 from retain.base.errors import NotFound
-from retain.jobs import consolidate, embed, learn, reindex, retention, summarize
+from retain.jobs import consolidate, deliver, embed, learn, reindex, retention, summarize
 from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
 from retain.storage import leases
 
 SWEEP_SECONDS = 3600.0  # a sweep is a write, and jobs may run every few seconds
+
+
+WEBHOOKS = Job("webhooks", deliver.run)
 
 
 def all_jobs() -> tuple[Job, ...]:
@@ -25,6 +29,7 @@ def all_jobs() -> tuple[Job, ...]:
         Job("facts", learn.run),
         Job("consolidations", consolidate.run),
         Job("retention", retention.RetentionJob().run),
+        WEBHOOKS,
     )
 
 
@@ -51,11 +56,17 @@ class JobResults:
 
 
 class JobRunner:
-    """Runs the jobs that are due."""
+    """Runs the jobs that are due.
 
-    def __init__(self, services: Services, jobs: Sequence[Job] | None = None) -> None:
+    threads: the number of tenants whose jobs run at the same time
+    """
+
+    def __init__(
+        self, services: Services, jobs: Sequence[Job] | None = None, *, threads: int = 1
+    ) -> None:
         self._services = services
         self._jobs = all_jobs() if jobs is None else jobs
+        self._threads = threads
         self._next_sweep: dict[str, float] = {}
 
     def run(
@@ -67,11 +78,22 @@ class JobRunner:
             if tenant not in known:
                 raise NotFound(what="tenant", id=tenant)
         results = {job.name: JobResult() for job in self._jobs}
-        for tenant in known if tenants is None else tenants:
-            if time.monotonic() >= self._next_sweep.get(tenant, 0.0):
-                leases.sweep(self._services.database, tenant)
-                idempotency.sweep_all(self._services.database, tenant)
-                self._next_sweep[tenant] = time.monotonic() + SWEEP_SECONDS
-            for job in self._jobs:
-                results[job.name] += job.run(self._services, tenant, progress)
+        for tenant_results in self._run_tenants(known if tenants is None else tenants, progress):
+            for job, result in zip(self._jobs, tenant_results, strict=True):
+                results[job.name] += result
         return JobResults(results)
+
+    def _run_tenants(
+        self, tenants: Sequence[str], progress: Progress | None
+    ) -> list[list[JobResult]]:
+        if self._threads == 1:
+            return [self._run_tenant(tenant, progress) for tenant in tenants]
+        with ThreadPoolExecutor(self._threads, "retain-jobs") as pool:
+            return list(pool.map(lambda tenant: self._run_tenant(tenant, progress), tenants))
+
+    def _run_tenant(self, tenant: str, progress: Progress | None) -> list[JobResult]:
+        if time.monotonic() >= self._next_sweep.get(tenant, 0.0):
+            leases.sweep(self._services.database, tenant)
+            idempotency.sweep_all(self._services.database, tenant)
+            self._next_sweep[tenant] = time.monotonic() + SWEEP_SECONDS
+        return [job.run(self._services, tenant, progress) for job in self._jobs]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from retain.search.rerankers import Reranker
     from retain.storage.blobs import Blobs
     from retain.storage.database import Database, Transaction
+    from retain.storage.events import EventType
     from retain.storage.writer import Writer
 
 Record = TypeVar("Record")
@@ -165,6 +166,8 @@ class Kind:
     """The rows of this kind in the search index; `checks` must include their checks."""
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows all records of this kind, unless it is cut."""
+    event_types: ClassVar[Mapping[str, EventType]] = {}
+    """The types of the events of verbs, where they differ from those in `storage.events`."""
     is_document: ClassVar[bool] = False
     """True if records are documents rather than personal memories; recall has a share for each."""
     rests_on_messages: ClassVar[bool] = False
@@ -258,6 +261,7 @@ class Kind:
             subject,
             self._owner.user,
             returns,
+            self.event_types.get(verb, ""),
         )
         return self._services.writer.write(
             change, work, idempotent=idempotent, frees_space=frees_space, long=long

@@ -144,6 +144,7 @@ class Notes(Kind):
     """The notes of the scope's user and agent."""
 
     name = "notes"
+    event_types = {"append": "changed", "clear": "changed"}
     tables = (
         Table("notes", order="user_id, agent", owned="user_id = :user", of_agent="agent = :agent"),
         Table(

@@ -28,6 +28,7 @@ from retain.search.vector_cache import (
     page,
 )
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import PLACE_SEPARATOR
 
 if TYPE_CHECKING:
     from retain.search.search_engine import Vector
@@ -45,8 +46,6 @@ COUNT_SECONDS = 30.0
 """Lifetime of a cached count, or a hundred times as long as counting took if that is longer."""
 MAX_CACHED_COUNTS = 20_000
 MAX_ROWS_PER_CHECK = 20_000
-PLACE_SEPARATOR = "\x1f"
-"""Ends each name of a place. No name contains it, and it sorts before every character of a name."""
 COLUMNS = """number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
     author, title, text, place, false"""
 CANDIDATE_COLUMNS = "number, kind, id, seq, part, at, expires_at, board, role, author, digest"

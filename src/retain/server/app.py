@@ -14,6 +14,7 @@ from retain.server import (
     chat_routes,
     conversation_routes,
     docs_page,
+    event_routes,
     health,
     key_routes,
     message_routes,
@@ -61,6 +62,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     docs_page.add(app, authenticator)
     key_routes.add(app, authenticator)
     admin_routes.add(app, authenticator)
+    event_routes.add(app, authenticator)
     chat_routes.add(app, authenticator)
     conversation_routes.add(app, authenticator)
     vendors.add(app, authenticator)

@@ -19,13 +19,15 @@ from starlette.applications import Starlette
 
 from retain.base import limits
 from retain.base.errors import NotFound
-from retain.jobs.runner import JobResults, JobRunner
+from retain.jobs.runner import WEBHOOKS, JobResults, JobRunner, all_jobs
 from retain.memory import Memory
 from retain.server import lifespan
 
 GATHER_SECONDS = 0.5
 """After a write, wait this long to process further writes with it."""
 MAX_REST_SECONDS = 300.0
+DELIVERY_THREADS = 16
+"""The number of tenants whose events are sent to webhooks at the same time."""
 _SHARE = 19  # rounds over all tenants may use at most one twentieth of the time
 _JOIN_SECONDS = 2.0
 _WARN_SECONDS = 60.0
@@ -40,16 +42,18 @@ class Background:
     """The thread that runs jobs.
 
     on_round: called with the results of each round, None if it failed
+    runner:   runs the jobs (default: all)
     """
 
     def __init__(
         self,
         memory: Memory,
         on_round: Callable[[JobResults | None, float], None] = lambda worked, seconds: None,
+        runner: JobRunner | None = None,
     ) -> None:
         self._memory = memory
         self._on_round = on_round
-        self._worker = JobRunner(memory.services)
+        self._worker = runner or JobRunner(memory.services)
         self._touched: set[str] = set()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -141,18 +145,28 @@ class Background:
 
 
 def install(app: Starlette, *, starts: bool) -> None:
-    """Add the thread to the app; it starts with the app unless another process runs the jobs."""
+    """Add the threads to the app; they start with the app unless another process runs the jobs.
+
+    Webhooks have their own thread, so that slow ones do not delay other jobs.
+    """
     memory: Memory = app.state.memory
-    app.state.background = background = Background(memory, app.state.metrics.worked)
+    on_round = app.state.metrics.worked
+    jobs = [job for job in all_jobs() if job is not WEBHOOKS]
+    threads = [Background(memory, on_round, JobRunner(memory.services, jobs))]
+    if memory.settings.events != "off":
+        deliveries = JobRunner(memory.services, [WEBHOOKS], threads=DELIVERY_THREADS)
+        threads.append(Background(memory, on_round, deliveries))
+    app.state.background = threads
     if not starts:
         return
 
     @asynccontextmanager
     async def working() -> AsyncIterator[None]:
-        background.start()
+        for thread in threads:
+            thread.start()
         try:
             yield
         finally:
-            await asyncio.to_thread(background.stop)
+            await asyncio.gather(*[asyncio.to_thread(thread.stop) for thread in threads])
 
     lifespan.register(app, working)

@@ -33,7 +33,13 @@ HEALTH = frozenset({"/healthz", "/readyz"})
 """Never limited: they need no key, and monitoring must reach an overloaded server."""
 METRICS = "/metrics"
 """Not limited by load, but by rate: it accepts keys, so wrong keys are counted."""
-LONG_RUNNING_PATHS = ("/api/chat", "/agent/", "/api/notes/changes", "/api/notes/stream")
+LONG_RUNNING_PATHS = (
+    "/api/chat",
+    "/agent/",
+    "/api/notes/changes",
+    "/api/notes/stream",
+    "/api/events",
+)
 """Requests that wait for a model or for events. They have their own concurrency limit, so that
 a few of them cannot use up the slots of ordinary requests."""
 SIGN_IN = "/api/web/sign-in"

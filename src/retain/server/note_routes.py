@@ -87,7 +87,7 @@ async def _changes(
         left = deadline - time.monotonic()
         if left <= 0 or app.state.stopping.is_set() or await call.request.is_disconnected():
             break
-        await _rest(app, min(pause, left))
+        await rest(app, min(pause, left))
         pause = min(pause * _SLOWER, LATER)
     # Authorize again: the key may have been revoked while waiting.
     await authenticator.authorize(call.request, STREAM.needs)
@@ -129,7 +129,7 @@ async def _events(
         elif moment - beat >= HEARTBEAT_SECONDS:
             beat = moment
             yield HEARTBEAT
-        await _rest(app, pause)
+        await rest(app, pause)
         pause = min(pause * _SLOWER, LATER)
         try:
             changes = await in_thread(look, after=after)
@@ -137,7 +137,7 @@ async def _events(
             return  # the client reconnects and gets the error, if it persists
 
 
-async def _rest(app: Starlette, seconds: float) -> Any:
+async def rest(app: Starlette, seconds: float) -> Any:
     """Wait, but not longer than the server runs."""
     try:
         async with asyncio.timeout(seconds):

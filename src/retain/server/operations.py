@@ -21,8 +21,9 @@ from retain.kinds.turns import Turn
 from retain.memory import Memory
 from retain.models.recording import ModelCall
 from retain.server import traces
+from retain.server.background import Background
 from retain.server.metrics import Metrics
-from retain.storage.writer import Writer
+from retain.storage.writer import Change, Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -197,10 +198,19 @@ def install(app: Starlette) -> None:
         memory_record(services, owner, route, call, session)
 
     memory_record = services.record
-    wake = app.state.background.wake
+    threads: list[Background] = app.state.background
+
+    def wake(change: Change) -> None:
+        for thread in threads:
+            thread.wake(change.tenant)
+
     memory.services = replace(
         services,
         record=record,
         observer=observer,
-        writer=Writer(services.database, [lambda change: wake(change.tenant)]),
+        writer=Writer(
+            services.database,
+            [wake],
+            records_events=services.writer.records_events,
+        ),
     )

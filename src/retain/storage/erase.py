@@ -10,6 +10,7 @@ from datetime import datetime
 
 from retain.base import clock
 from retain.base.errors import StorageError
+from retain.storage import events
 from retain.storage.blobs import Blobs
 from retain.storage.database import Transaction
 from retain.storage.tables import Table
@@ -35,6 +36,7 @@ NOT_REACHED = (
     "backups and exports made before the erasure",
     "replicas that are behind",
     "data that model services have received",
+    "events that webhooks have received",
     "the user's name in the audit log",
     "names of the user's records in audit rows from before schema 19",
     "entries that an agent saved about itself while it talked to the user",
@@ -88,6 +90,7 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
             tx.send(statement, user=user)
         tx.send(_NO_MESSAGES, user=user)
         tx.send(_KEYS, user=user)
+        events.erase(tx, user)
         return tx.now, removed, _hash_audit_subjects(tx, user)
 
     change = Change("users", "erase", tenant, subject=user)

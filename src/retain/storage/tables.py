@@ -13,6 +13,8 @@ from retain.storage.database import Transaction
 
 _IDENTIFIER = re.compile(r"[a-z][a-z_]*")
 
+PLACE_SEPARATOR = "\x1f"
+"""Ends each name of a place. No name contains it, and it sorts before every character of a name."""
 OF_AGENT_SESSION = (
     "session_id in (select id from sessions where tenant = :tenant and agent = :agent)"
 )
@@ -109,6 +111,32 @@ def owner_of(tx: Transaction, table: Table, key: Mapping[str, object]) -> str | 
         return None
     row = tx.one(table.find(), **key)
     return row[tx.columns(table.name).index("user_id")] if row else None
+
+
+def row_owner(tx: Transaction, table: Table | None, row: object) -> str | None:
+    """Return the user of a row, for a caller whose scope is not limited to that user."""
+    if table is None or not isinstance(row, Mapping):
+        return None
+    area = str(row.get("area", ""))
+    if area.startswith("user:"):
+        return area.removeprefix("user:")
+    if area.startswith("session:"):
+        return session_owner(tx, area.removeprefix("session:"))
+    return owner_of(tx, table, row)
+
+
+def session_owner(tx: Transaction, session: str) -> str | None:
+    """Return the user of a session; None if there is no such session."""
+    row = tx.one(
+        "select user_id from sessions where tenant = :tenant and id = :session", session=session
+    )
+    return row[0] if row else None
+
+
+def row_name(table: Table | None, row: Mapping[str, object]) -> str:
+    """Return the values of a row's key as one text."""
+    columns = table.key if table else tuple(row)
+    return " ".join(str(row[column]) for column in columns).replace(PLACE_SEPARATOR, "/")
 
 
 def _identifier(name: str) -> str:

@@ -1,18 +1,20 @@
 """The one place through which every change to memory goes.
 
 A kind describes its change and passes it with the function that makes it. `Writer` runs the
-function in a transaction and then notifies its listeners, such as background jobs.
-`retain.auth.audited_writer.AuditedWriter` adds the audit row and the idempotent response to the same
-transaction.
+function in a transaction, adds the event of the change if events are on, and then notifies its
+listeners, such as background jobs. `retain.auth.audited_writer.AuditedWriter` adds the audit row
+and the idempotent response to the same transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from retain.storage.database import Database, Work
-from retain.storage.tables import Table
+from retain.storage import events
+from retain.storage.database import Database, Transaction, Work
+from retain.storage.events import EventType, NewEvent
+from retain.storage.tables import Table, row_name, row_owner, session_owner
 
 T = TypeVar("T")
 RowKey = Mapping[str, Any]
@@ -34,16 +36,31 @@ class Change(NamedTuple):
     """The user of the scope that changes it; None for a scope of all users."""
     returns: Callable[[Any], Any] | None = None
     """Makes the verb's return value from the result of the transaction. None: they are the same."""
+    event: EventType | Literal["", "none"] = ""
+    """The type of its event; empty: that of the verb; `none`: it has none."""
+    parts: list[NewEvent] | None = None
+    """The events of the verbs that run in this transaction; the function that makes it adds them."""
 
 
 class Writer:
-    """Runs changes in transactions and tells listeners about the committed ones."""
+    """Runs changes in transactions and tells listeners about the committed ones.
+
+    records_events: add the events of changes to their transactions
+    collected:      add them to this list instead, because they are part of a larger transaction
+    """
 
     def __init__(
-        self, database: Database, listeners: Sequence[Callable[[Change], None]] = ()
+        self,
+        database: Database,
+        listeners: Sequence[Callable[[Change], None]] = (),
+        *,
+        records_events: bool = False,
+        collected: list[NewEvent] | None = None,
     ) -> None:
         self.database = database
+        self.records_events = records_events
         self._listeners = listeners
+        self._collected = collected
 
     def write(
         self,
@@ -55,9 +72,65 @@ class Writer:
         long: bool = False,
     ) -> T:
         """Run `work` in one transaction and commit it; `Database.write` explains the options."""
+        if self.records_events and change.event != "none":
+            work = self._with_events(change, work)
         result = self.database.write(
             change.tenant, work, idempotent=idempotent, frees_space=frees_space, long=long
         )
         for listener in self._listeners:
             listener(change)
         return result
+
+    def _with_events(self, change: Change, work: Work[T]) -> Work[T]:
+        """Return `work`, followed by the events of the change."""
+
+        def recorded(tx: Transaction) -> T:
+            owner = change.user or _owner_before(tx, change)
+            result = work(tx)
+            new_events = change.parts
+            if new_events is None:
+                new_events = _events(tx, change, result, owner)
+            if self._collected is None:
+                events.add(tx, new_events)
+            else:
+                self._collected.extend(new_events)
+            return result
+
+        return recorded
+
+
+def changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
+    """Return the keys of the rows that a change with this result has changed."""
+    rows = change.row(result) if callable(change.row) else change.row
+    if rows is None:
+        return []
+    return [rows] if isinstance(rows, Mapping) else rows
+
+
+def _owner_before(tx: Transaction, change: Change) -> str | None:
+    """Return the user of what changes, which may be gone after the change."""
+    if change.subject:
+        return session_owner(tx, change.subject)
+    return row_owner(tx, change.table, change.row)
+
+
+def _events(tx: Transaction, change: Change, result: Any, owner: str | None) -> list[NewEvent]:
+    verb = change.verb
+    type = change.event or events.EVENT_TYPES.get(verb, "changed")
+    if verb in events.VERBS_WITHOUT_EVENT or type == "none" or (type == "learned" and not result):
+        return []
+    if change.subject:
+        return [NewEvent(type, change.kind, verb, change.subject, owner)]
+    rows = changed_rows(change, result)
+    if not rows:
+        return [NewEvent(type, change.kind, verb, "", owner)]
+    return [
+        NewEvent(
+            type,
+            change.kind,
+            verb,
+            row_name(change.table, row),
+            owner or row_owner(tx, change.table, row),
+        )
+        for row in rows
+    ]

@@ -22,9 +22,9 @@ from retain.kinds.kind import decode_cursor
 from retain.search.index import split_text
 from retain.search.reindexer import Findable
 from retain.search.reindexer import Place as IndexKey
-from retain.search.retrieval import PLACE_SEPARATOR
 from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import PLACE_SEPARATOR
 from retain.text import fields as json_fields
 
 MAX_NAMES = 64

@@ -39,10 +39,10 @@ from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.search import query as query_steps
 from retain.search.query import Hit
-from retain.search.retrieval import PLACE_SEPARATOR
 from retain.search.search_engine import Item as IndexRow
 from retain.search.search_engine import SearchFilter
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import PLACE_SEPARATOR
 from retain.text import fields as json_fields
 
 MAX_ID_BYTES = 2000

@@ -1,0 +1,48 @@
+"""`retain events` and `retain webhooks` at the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retain.cli.main import main
+from tests.receiver import Receiver
+
+
+def test_webhooks_and_events_at_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--database", f"sqlite:///{tmp_path}/a.db", "--set", "events=private"]
+
+    def run(*words: str, status: int = 0) -> str:
+        assert main([*words, *where]) == status
+        return capsys.readouterr().out
+
+    with Receiver() as receiver:
+        secret = run("webhooks", "add", receiver.url, "--kinds", "state").strip()
+        assert secret.startswith("whsec_")
+        (webhook,) = json.loads(run("webhooks", "list", "--json"))
+        id = webhook["id"]
+        assert secret not in json.dumps(webhook)
+        run("state", "set", "theme", '"canary"', "--user", "ada")
+        (line,) = run("events").splitlines()
+        assert ("changed" in line, "user:ada theme" in line, "canary" in line) == (
+            True,
+            True,
+            False,
+        )
+        assert json.loads(run("events", "--json"))["number"] == 1
+        assert run("events", "--after", "1") == ""
+        run("jobs")
+        assert receiver.numbers == [1]
+        assert "delivered" in run("webhooks", "test", id)
+        receiver.behaviour = 500
+        assert "status 500" in run("webhooks", "test", id, status=1)
+    assert json.loads(run("webhooks", "edit", id, "--pause", "--json"))["paused"] is True
+    assert json.loads(run("webhooks", "get", id, "--json"))["position"] == 1
+    assert run("webhooks", "get", id, "--dead-letters", "--json") == "[]\n"
+    assert json.loads(run("webhooks", "replay", id, "--json")) == {"events": 0}
+    run("webhooks", "remove", id)
+    run("webhooks", "get", id, status=3)

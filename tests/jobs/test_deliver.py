@@ -1,0 +1,345 @@
+"""Webhooks: signed, in order, at least once, whatever the receiver does."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retain import Memory, Scope
+from retain.api.status import job_problems
+from retain.auth.webhooks import MAX_WEBHOOKS, Webhooks
+from retain.base import clock, outgoing
+from retain.base.errors import AlreadyExists, Invalid, NotFound
+from retain.jobs import deliver
+from retain.jobs.backlog import count_backlog
+from retain.jobs.job import JobResult
+from retain.jobs.runner import JobRunner
+from retain.storage import leases
+from tests.conftest import SETTINGS, one_engine
+from tests.receiver import Receiver
+from tests.storage.behind import raw
+
+PRIVATE = replace(SETTINGS, events="private")
+COMMAND = str(Path(sys.executable).with_name("retain"))
+
+
+@pytest.fixture
+def recorded(url: str) -> Iterator[Memory]:
+    """A memory whose webhooks may call this machine."""
+    with Memory.open(url, settings=PRIVATE) as memory:
+        yield memory
+
+
+@pytest.fixture
+def ada(recorded: Memory) -> Scope:
+    return recorded.scope(tenant="acme", user="ada", agent="scout")
+
+
+@pytest.fixture
+def hooks(recorded: Memory, ada: Scope) -> Webhooks:
+    """The webhooks, in a tenant with one older event."""
+    ada.state.set("before", 1)
+    return Webhooks(recorded.database, recorded.services.writer, allow_private=True)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing, "SECONDS", 1.0)
+    monkeypatch.setattr(deliver, "FIRST_RETRY_SECONDS", 0.000_001)
+
+
+def run(memory: Memory) -> JobResult:
+    return deliver.run(memory.services, "acme")
+
+
+def test_events_arrive_in_order_and_signed(recorded: Memory, ada: Scope, hooks: Webhooks) -> None:
+    with Receiver() as receiver:
+        webhook, secret = hooks.add("acme", receiver.url)
+        for number in range(5):
+            ada.state.set("theme", f"canary {number}")
+        assert count_backlog(recorded.services, "acme")["webhooks"] == 5
+        assert run(recorded) == JobResult(done=5)
+        assert run(recorded) == JobResult()
+    assert receiver.numbers == [2, 3, 4, 5, 6]
+    assert receiver.deliveries[0].path == "/hooks?a=1"
+    assert receiver.deliveries[0].data == {
+        "tenant": "acme",
+        "number": 2,
+        "type": "changed",
+        "kind": "state",
+        "verb": "set",
+        "subject": "user:ada theme",
+        "user": "ada",
+    }
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    for delivery in receiver.deliveries:
+        assert b"canary" not in delivery.body
+        timestamp = delivery.headers["webhook-timestamp"]
+        assert abs(int(timestamp) - time.time()) < 60
+        signed = f"{delivery.id}.{timestamp}.".encode() + delivery.body
+        digest = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+        assert delivery.headers["webhook-signature"] == f"v1,{digest}"
+    state = hooks.get("acme", webhook.id)
+    assert (state.position, state.tries, state.error, state.dead_letters) == (6, 0, "", 0)
+    assert state.delivered_at
+    assert secret not in repr(hooks.list("acme"))
+    assert count_backlog(recorded.services, "acme")["webhooks"] == 0
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "error"),
+    [
+        (500, "the response has the status 500"),
+        ("redirect", "the response has the status 302, a redirect, which is not followed"),
+        ("reset", "the connection failed (ConnectionResetError)"),
+        ("slow", "there was no response within 1 s"),
+    ],
+)
+def test_a_failing_receiver_gets_the_same_event_again_and_nothing_is_lost(
+    recorded: Memory, ada: Scope, hooks: Webhooks, behaviour: str | int, error: str
+) -> None:
+    with Receiver(behaviour) as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        ada.state.set("theme", 2)
+        for tries in (1, 2):
+            result = run(recorded)
+            assert (result.done, result.failed, result.left) == (0, 1, 1)
+            assert error in result.errors[0]
+            state = hooks.get("acme", webhook.id)
+            assert (state.position, state.tries, state.error) == (1, tries, error)
+        assert f"fails: {error}" in job_problems(recorded, ["acme"])[0]
+        receiver.behaviour = 200
+        assert run(recorded).done == 2
+    assert receiver.numbers == [2, 2, 2, 3], "in order, and no event before its predecessor"
+    assert len({delivery.id for delivery in receiver.deliveries}) == 2, "repeated with the same id"
+
+
+def test_a_receiver_that_lies_about_its_body_has_accepted_the_event(
+    recorded: Memory, ada: Scope, hooks: Webhooks
+) -> None:
+    with Receiver("lie") as receiver:
+        hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        assert run(recorded) == JobResult(done=1)
+        assert run(recorded) == JobResult()
+
+
+def test_a_retry_waits_longer_each_time(
+    recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "FIRST_RETRY_SECONDS", 100.0)
+    with Receiver(500) as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        assert run(recorded).failed == 1
+        assert run(recorded) == JobResult(), "not due yet"
+        retry_at = hooks.get("acme", webhook.id).retry_at
+        assert retry_at
+        assert 90 < retry_at.timestamp() - time.time() < 110
+        hooks.edit("acme", webhook.id, url=receiver.url + "&b=2")
+        assert run(recorded).failed == 1, "after a change it is tried at once"
+
+
+def test_a_refused_event_becomes_a_dead_letter_and_can_be_replayed(
+    recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "MAX_TRIES", 2)
+    with Receiver(400) as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        assert run(recorded).failed == 1
+        assert run(recorded).failed == 1
+        assert hooks.get("acme", webhook.id).dead_letters == 1
+        (letter,) = hooks.dead_letters("acme", webhook.id)
+        assert (letter.event.number, letter.error) == (2, "the response has the status 400")
+        assert "did not accept 1 event(s)" in job_problems(recorded, ["acme"])[0]
+        receiver.behaviour = 200
+        ada.state.set("theme", 2)
+        assert run(recorded) == JobResult(done=1), "later events go on"
+        assert receiver.numbers == [2, 2, 3]
+
+        assert hooks.replay("acme", webhook.id) == 1
+        receiver.behaviour = 400
+        assert run(recorded).failed == 1
+        assert hooks.get("acme", webhook.id).dead_letters == 1, "it waits for another replay"
+        receiver.behaviour = 200
+        assert hooks.replay("acme", webhook.id) == 1
+        assert run(recorded) == JobResult(done=1)
+        assert (hooks.get("acme", webhook.id).dead_letters, receiver.numbers[-1]) == (0, 2)
+        assert job_problems(recorded, ["acme"]) == []
+
+
+def test_a_webhook_gets_only_the_kinds_it_wants(
+    recorded: Memory, ada: Scope, hooks: Webhooks
+) -> None:
+    with Receiver() as receiver:
+        webhook, _ = hooks.add("acme", receiver.url, ["sessions"])
+        ada.state.set("theme", 1)
+        ada.sessions.add("s1")
+        ada.state.set("theme", 2)
+        assert run(recorded) == JobResult(done=1)
+        assert run(recorded) == JobResult()
+        assert receiver.numbers == [3]
+        assert hooks.get("acme", webhook.id).position == 4
+        hooks.edit("acme", webhook.id, paused=True)
+        ada.sessions.add("s2")
+        assert run(recorded) == JobResult()
+        hooks.edit("acme", webhook.id, paused=False)
+        assert run(recorded) == JobResult(done=1)
+
+
+def test_two_runners_do_not_deliver_at_the_same_time(
+    recorded: Memory, ada: Scope, hooks: Webhooks
+) -> None:
+    with Receiver() as receiver:
+        hooks.add("acme", receiver.url)
+        for number in range(10):
+            ada.state.set("theme", number)
+        threads = [threading.Thread(target=run, args=(recorded,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        run(recorded)
+    assert receiver.numbers == list(range(2, 12))
+
+
+def test_a_runner_that_lost_its_lease_stores_nothing(
+    recorded: Memory, ada: Scope, hooks: Webhooks, url: str
+) -> None:
+    class Thief(Receiver):
+        def respond(self, handler: object) -> None:  # type: ignore[override]
+            with raw(url) as database:
+                database.all("update leases set fence = fence + 1")
+            super().respond(handler)  # type: ignore[arg-type]
+
+    with Thief() as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        assert run(recorded).done == 0
+        assert hooks.get("acme", webhook.id).position == 1
+
+
+@one_engine
+def test_killed_between_deliveries_it_repeats_at_most_one(
+    recorded: Memory, ada: Scope, hooks: Webhooks, url: str
+) -> None:
+    with Receiver() as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        for number in range(30):
+            ada.state.set("theme", number)
+        env = {**os.environ, "RETAIN_EVENTS": "private"}
+        command = [COMMAND, "jobs", "--tenant", "acme", "--database", url]
+        process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+        while len(receiver.deliveries) < 5 and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = len(receiver.deliveries)
+        assert before >= 5
+        lease = f"webhook {webhook.id}"
+        if leases.taken(recorded.database, "acme", lease):
+            assert run(recorded) == JobResult(left=1), "the lease of the dead process expires"
+            with raw(url) as database:
+                database.all("update leases set expires_at = 0")
+        run(recorded)
+    assert sorted(set(receiver.numbers)) == list(range(2, 32)), "nothing is lost"
+    assert len(receiver.numbers) <= 31
+    ids: dict[int, set[str]] = {}
+    for delivery in receiver.deliveries:
+        ids.setdefault(delivery.data["number"], set()).add(delivery.id)
+    assert all(len(of_number) == 1 for of_number in ids.values())
+
+
+def test_events_that_were_never_accepted_become_dead_letters(
+    recorded: Memory, ada: Scope, hooks: Webhooks, url: str
+) -> None:
+    with Receiver(500) as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        run(recorded)
+        with raw(url) as database:
+            database.all(f"update events set created_at = created_at - {8 * clock.DAY}")
+        assert JobRunner(recorded.services).run(["acme"]).jobs["retention"].done == 2
+        assert [letter.event.number for letter in hooks.dead_letters("acme", webhook.id)] == [2]
+        recorded.erase("ada", tenant="acme")
+        assert hooks.dead_letters("acme", webhook.id) == []
+
+
+def test_private_networks_are_refused_unless_allowed(
+    recorded: Memory, ada: Scope, url: str
+) -> None:
+    public_only = Webhooks(recorded.database, recorded.services.writer)
+    for host in ("127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "[::1]", "[fd00::1]"):
+        with pytest.raises(Invalid, match="private network"):
+            public_only.add("acme", f"http://{host}/hooks")
+    with Receiver() as receiver:
+        hooks = Webhooks(recorded.database, recorded.services.writer, allow_private=True)
+        webhook, _ = hooks.add("acme", receiver.url)
+        ada.state.set("theme", 1)
+        with Memory.open(url, settings=replace(SETTINGS, events="on")) as strict:
+            result = deliver.run(strict.services, "acme")
+            assert "private network" in result.errors[0]
+            tested = Webhooks(strict.database, strict.services.writer).test("acme", webhook.id)
+            assert not tested.delivered
+        assert receiver.deliveries == [], "the address is checked again when it is used"
+        assert hooks.test("acme", webhook.id).delivered
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "example.org",
+        "ftp://example.org/",
+        "http:///path",
+        "https://user:secret@example.org/",
+        "https://example.org/#part",
+        "https://example.org:99999/",
+        "https://example.org/a b",
+        "https://example.org/\r\nX-Header: 1",
+        "https://example.org/" + "a" * 2000,
+        "https://no-such-host.invalid/",
+    ],
+)
+@one_engine
+def test_a_bad_address_is_rejected(hooks: Webhooks, address: str) -> None:
+    with pytest.raises(Invalid, match="url"):
+        hooks.add("acme", address)
+
+
+@one_engine
+def test_webhooks_belong_to_one_tenant(recorded: Memory, hooks: Webhooks) -> None:
+    """P11."""
+    with Receiver() as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        for call in (hooks.get, hooks.edit, hooks.remove, hooks.replay, hooks.test):
+            with pytest.raises(NotFound):
+                call("other", webhook.id)
+        assert hooks.list("other") == []
+        recorded.scope(tenant="other", user="eve").state.set("theirs", 1)
+        deliver.run(recorded.services, "other")
+        assert receiver.deliveries == []
+        with pytest.raises(AlreadyExists):
+            hooks.add("acme", receiver.url)
+        with pytest.raises(Invalid, match="kinds: must be some of"):
+            hooks.add("acme", receiver.url + "&x=1", ["feelings"])
+        for number in range(MAX_WEBHOOKS - 1):
+            hooks.add("acme", f"{receiver.url}&n={number}")
+        with pytest.raises(Invalid, match="at most 20"):
+            hooks.add("acme", f"{receiver.url}&n=x")
+        hooks.remove("acme", webhook.id)
+        with pytest.raises(NotFound):
+            hooks.get("acme", webhook.id)
