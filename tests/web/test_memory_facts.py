@@ -28,7 +28,7 @@ def add_clara(memory: Memory) -> Fact:
     """Add a fact that a message says, and one about the user."""
     scout = me(memory)
     scout.sessions.add("trip", label="A trip")
-    scout.messages.append("trip", "user", "My sister Clara lives in Lisbon.")
+    scout.messages.append("trip", "user", "Is it warm in Lisbon, where Clara is?")
     scout.messages.append("trip", "assistant", "Noted.")
     scout.facts.add("The user drinks tea.", topic="preferences")
     return scout.facts.add(
@@ -57,12 +57,12 @@ def test_facts_are_shown_by_subject_with_their_evidence(web: Web, memory: Memory
     clara = page.get_by_role("region", name="Clara")
     expect(clara.get_by_role("article")).to_contain_text("People")
     opened = details(page, "Clara lives in Lisbon.")
-    expect(opened).to_contain_text("My sister Clara lives in Lisbon.")
+    expect(opened).to_contain_text("Is it warm in Lisbon")
     expect(opened.get_by_role("list", name="History")).to_contain_text("Added")
     assert web.axe() == []
     clara.get_by_role("link", name="Message 1").click()
     expect(page).to_have_url(re.compile(r"/chat/scout/trip\?at=1$"))
-    expect(page.get_by_text("My sister Clara lives in Lisbon.")).to_be_visible()
+    expect(page.get_by_text("Is it warm in Lisbon, where Clara is?")).to_be_visible()
 
 
 @one_engine

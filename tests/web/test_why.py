@@ -121,6 +121,22 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
 
 
 @one_engine
+def test_facts_are_a_layer_of_their_own(web: Web, me: Scope) -> None:
+    """Each fact of the profile has its text, a note if it has changed, and a link to its page."""
+    fact = me.facts.add("Clara plays the cello.", subject="Clara")
+    place = saved_turn(me)
+    me.facts.correct(fact.id, "Clara plays the piano.")
+    page = web.open(place)
+    item = row(web, "Facts", "Fact")
+    expect(item).to_contain_text("a confirmed fact")
+    item.locator("summary").click()
+    expect(item).to_contain_text("Clara plays the cello.")
+    expect(item).to_contain_text("Retracted.")
+    item.get_by_role("link", name="Open the original").click()
+    expect(page.get_by_role("region", name="Linked fact")).to_contain_text("Clara plays the cello.")
+
+
+@one_engine
 def test_messages_link_to_turns_and_turns_to_each_other(web: Web, me: Scope) -> None:
     web.open(saved_turn(me))
     second = saved_turn(me, 2000)
