@@ -64,7 +64,7 @@ _INJECTION = LazyPattern(
 )
 # Words that a sentence may have with a capital where a name would stand.
 _CAPITALIZED_WORDS = (
-    "I Mrs Mr Ms Dr The A An My Is And He She It But So We You They This That Monday Tuesday "
+    "I Team Mrs Mr Ms Dr The A An My Is And He She It But So We You They This That Monday Tuesday "
     "Wednesday Thursday Friday Saturday Sunday January February March April May June July "
     "August September October November December Ich Der Die Das Er Sie Es Wir Und Aber Thanks "
     "Thank Yes No Also Not Now Here Happy God Mom Dad Who What When Where How Why If In On At "
@@ -96,7 +96,9 @@ class _Message:
     language: Language
     proposals: list[Proposal] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)  # name → alias
+    has_greeting: bool = False
     is_opening: bool = True  # the first sentences, in which people say who they are
+    is_introduction: bool = False  # "I'm Ana" is a name here
     last_name: str = ""  # the name with which the last clause ended
 
     @property
@@ -140,6 +142,7 @@ def extract(
     for pattern, words in language.spellings:
         text = pattern.sub(words, text)
     message = _Message(said_at, speaker, language)
+    message.has_greeting = bool(language.greeting.match(text))
     for line in _readable_lines(text):
         for number, sentence in enumerate(_sentences(line)):
             message.is_opening = message.is_opening and number < 2
@@ -239,6 +242,8 @@ def _read_clauses(body: str, is_question: bool, message: _Message) -> None:
             return
         count = len(message.proposals)
         text = _complete(clause, previous, message)
+        has_context = message.has_greeting or bool(clause.following)
+        message.is_introduction = message.is_opening and has_context
         _read_clause(text, clause.goes_on, message)
         previous = message.proposals[-1] if len(message.proposals) > count else None
 
@@ -418,38 +423,15 @@ def _add_fact(
     ends: bool,
     message: _Message,
 ) -> None:
-    """Add the fact of a form that matched, unless its object is vague."""
-    language = message.language
-    words = match["object"].strip(" ,")
+    """Add the fact of a form that matched, unless its object is vague or its time does not fit."""
+    ends = ends or form.ends
+    words = _read_object(subject, form, match, message)
+    validity = _read_validity(form, match, times, ends, message.said_at)
+    if words is None or validity is None:
+        return
     predicate = form.predicate
     if "kind" in match.re.groupindex:
-        if language.bad_object.search(match["kind"]):
-            return
         predicate = predicate.format(kind=_english(match["kind"], message))
-    if form.is_free:
-        words = _clean_object(words, form, language)
-        if not words:
-            return
-    if predicate == "age" and not 1 <= int(words) <= MAX_AGE:
-        return
-    if predicate == "name" and not (_is_name(words) and message.is_opening):
-        return
-    words = _english(words, message)
-    ends = ends or form.ends
-    valid_from, valid_to = times.validity(message.said_at, "past")
-    if form.kind == "plan":
-        valid_from, valid_to = times.validity(message.said_at, "future")
-        if valid_from is None or valid_from <= message.said_at:
-            return
-    elif (form.kind == "stay" and not valid_to) or (valid_from and valid_from > message.said_at):
-        return
-    elif not form.is_event and times.at:
-        valid_from = None  # "in May" says when something happened, and not since when it is so
-    elif form.is_event and times.length and "been" not in match[0]:
-        valid_from = None  # "I moved to Rome for two years"
-    if ends:
-        valid_from = None
-        valid_to = times.end_of_past(message.said_at)
     message.add(
         Proposal(
             subject=subject.name,
@@ -457,13 +439,59 @@ def _add_fact(
             predicate=predicate,
             object=words,
             topic=form.topic,
-            valid_from=valid_from,
-            valid_to=valid_to,
+            valid_from=validity[0],
+            valid_to=validity[1],
             exclusive=form.exclusive,
             ends=ends,
             alias=subject.alias,
         )
     )
+
+
+def _read_object(
+    subject: _Subject, form: Form, match: re.Match[str], message: _Message
+) -> str | None:
+    """Return the object of a form; None if it is vague, or not what the form is about."""
+    language = message.language
+    words = match["object"].strip(" ,")
+    if "kind" in match.re.groupindex and language.bad_object.search(match["kind"]):
+        return None
+    if form.is_introduction and not message.is_introduction:
+        return None
+    if form.is_absolute and language.restriction.search(words):
+        return None
+    if form.is_free:
+        words = _clean_object(words, form, language)
+        if not words:
+            return None
+    if form.predicate == "age" and (subject.is_plural or not 1 <= int(words) <= MAX_AGE):
+        return None
+    if form.predicate == "name" and not _is_name(words):
+        return None
+    return _english(words, message)
+
+
+def _read_validity(
+    form: Form, match: re.Match[str], times: Times, ends: bool, said_at: datetime
+) -> tuple[datetime | None, datetime | None] | None:
+    """Return when a fact begins and ends to be true; None if its form needs another time."""
+    if ends:
+        return None, times.end_of_past(said_at)
+    if form.kind == "plan":
+        start, end = times.validity(said_at, "future")
+        return (start, end) if start and start > said_at else None
+    start, end = times.validity(said_at, "past")
+    if start and start > said_at:
+        return None
+    if form.kind == "stay" and not end:
+        return None
+    if form.kind == "lasting" and not (times.since or times.length):
+        return None
+    if times.at and not form.is_event:
+        return None, end  # "in May" says when something happened, not since when it is so
+    if times.length and form.is_event and "been" not in match[0]:
+        return None, end  # "I moved to Rome for two years"
+    return start, end
 
 
 def _add_own(message: _Message, predicate: str, words: str, topic: Topic, statement: str) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from retain.base.lazy_pattern import LazyPattern
 from retain.kinds.facts.fact import Topic
 
-Kind = Literal["verb", "noun", "plan", "stay"]
+Kind = Literal["verb", "noun", "plan", "stay", "lasting"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Form:
 
     The group `object` of the pattern is the object of the fact. A `verb` makes the statement
     "The user lives in Lisbon.", a `noun` "The user's name is Ana.". A `plan` is a verb that counts
-    only with a time in the future, and a `stay` one that counts only with an end.
+    only with a time in the future, a `stay` only with an end, and a `lasting` only with a beginning.
     """
 
     predicate: str  # "lives in"; {kind} stands for the words of the group `kind`
@@ -30,6 +30,8 @@ class Form:
     keeps_times: bool = False  # the object is a date, so the times are not cut from the sentence
     is_free: bool = False  # the object is any words, so it is checked with more care
     allows_article: bool = False  # an object of free words may begin with "a" or "the"
+    is_absolute: bool = False  # with a condition ("not after noon") it would say something else
+    is_introduction: bool = False  # "I'm Ana", read only where people introduce themselves
     only_me: bool = False  # read of the speaker only
     is_event: bool = False  # "in May" says when it began: "I moved", not "I am training"
     statement: str = ""  # "{subject} is {object} years old.", where the predicate makes no sentence
@@ -44,6 +46,7 @@ def form(predicate: str, topic: Topic, pattern: str, **options: object) -> Form:
 class Language:
     """The tables of one language."""
 
+    greeting: LazyPattern  # after it, "I'm Ana" is a name
     hint: LazyPattern  # a word that only this language has
     spellings: tuple[tuple[LazyPattern, str], ...]  # contractions and their long forms
     split: LazyPattern  # what stands between two clauses
@@ -76,6 +79,7 @@ class Language:
     remember: LazyPattern  # "remember that"; group: object
     instruction: LazyPattern  # "from now on"; group: object
     correction: LazyPattern  # "it's Porto, not Lisbon"; groups: new, old
+    restriction: LazyPattern  # a word that limits what is said: "after", "when"
     object_end: LazyPattern  # where an object of free words ends
     next_verb: LazyPattern  # after the object of a thing that was done, "and" what was done next
     bad_object: LazyPattern  # a word that no object of free words has

@@ -291,9 +291,14 @@ VERB_FORMS = (
         "health",
         rf"(?:esse|isst|essen) keine?n? (?P<object>{WORDS})$",
         is_free=True,
+        is_absolute=True,
     ),
     form(
-        "does not drink", "health", rf"trink(?:e|t|en) keine?n? (?P<object>{WORDS})$", is_free=True
+        "does not drink",
+        "health",
+        rf"trink(?:e|t|en) keine?n? (?P<object>{WORDS})$",
+        is_free=True,
+        is_absolute=True,
     ),
     form("smokes", "health", r"rauch(?:e|t|en)(?P<object>)$"),
     # People and pets.
@@ -430,6 +435,9 @@ INFINITIVES = any_of(
 )
 
 GERMAN = Language(
+    greeting=LazyPattern(
+        r"\s*(?:[Hh]allo|[Hh]i|[Hh]ey|[Gg]uten (?:Tag|Morgen|Abend)|[Mm]oin|[Ss]ervus)\b"
+    ),
     hint=LazyPattern(
         r"\b(?:[Ii]ch|[Mm]ein(?:e[rnms]?)?|[Ww]ir|[Mm]erk dir|[Bb]itte|[Aa]b jetzt|[Kk]ünftig|"
         r"mich)\b"
@@ -542,6 +550,9 @@ GERMAN = Language(
         rf"meinte|[Ii]ch meine)[,:]? )+"
         rf"(?:es ist |ich meinte |ich meine )?(?:in )?(?P<new>{PLACE}),? nicht (?:in "
         rf")?(?P<old>{PLACE})$"
+    ),
+    restriction=LazyPattern(
+        r"\b(?:nach|vor|wenn|falls|während|bis|am|im|beim|mit|abends|morgens)\b"
     ),
     object_end=LazyPattern(
         r"\s+(?:weil|wenn|aber|denn|da|obwohl|sondern|besonders|vor allem|wie|sehr|total|über "

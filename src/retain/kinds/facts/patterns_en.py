@@ -132,6 +132,14 @@ POSSESSIONS = (
     "youtube_channel website etsy_shop subscription membership tutor therapist nanny"
 )
 STATUSES = "married engaged single divorced widowed separated"
+NOT_PLACES = (
+    "React Angular Vue Python Java JavaScript TypeScript Linux Ubuntu Windows Mac macOS AWS Azure "
+    "GCP "
+    "Docker Kubernetes Postgres PostgreSQL MySQL MongoDB SQLite Git GitHub GitLab Slack Teams "
+    "Notion "
+    "Android iOS iPhone Spotify Netflix Chrome Firefox Flask Django Rust Go Node Next"
+)
+"""What people move to, in technical talk, without living there."""
 WORKPLACES = (
     "agency bank bakery bar bookstore café cafe clinic college company firm gym hospital hotel "
     "institute kindergarten lab laboratory library museum nonprofit non-profit office pharmacy "
@@ -188,7 +196,7 @@ ASSISTANT_VERB = any_of(
 # What may follow an object that has a clear end. Anything else means that the object goes on.
 AFTER = (
     r"(?!\w)(?=\s*(?:$|[.!](?:\s|$)|(?:and|but|with|near|because|where|which|who|so|as|for|by|on|"
-    r"at|from|in|when|"
+    r"at|from|in|when I was|"
     r"after|before|now|right|though|while|since|to|this|these|that|too|myself|alone|together|"
     r"currently|again|full-time|part-time|anymore|any more|here|specializing|working|living)\b))"
 )
@@ -201,15 +209,21 @@ VERB_FORMS = (
     form(
         "lives in",
         "home",
-        rf"(?:lives?|{BE} (?:living|based|located)|{BEEN} living|{HAVE} lived) in "
-        rf"(?P<object>{PLACE}){AFTER}",
+        rf"(?:lives?|{BE} (?:living|based|located)|{BEEN} living) in (?P<object>{PLACE}){AFTER}",
+        exclusive=True,
+    ),
+    form(
+        "lives in",
+        "home",
+        rf"{HAVE} lived in (?P<object>{PLACE}){AFTER}",
+        kind="lasting",
         exclusive=True,
     ),
     form(
         "lives in",
         "home",
         rf"(?:{HAVE} )?(?:moved|relocated)(?: back| over| here)?(?: from {PLACE})? to "
-        rf"(?P<object>{PLACE}){AFTER}",
+        rf"(?!{any_of(NOT_PLACES)}\b)(?!.* and (?:then )?to )(?P<object>{PLACE}){AFTER}",
         exclusive=True,
         is_event=True,
     ),
@@ -230,6 +244,7 @@ VERB_FORMS = (
         rf"{BE} (?P<object>{NAME})$",
         exclusive=True,
         only_me=True,
+        is_introduction=True,
         statement=NAMED_SO,
     ),
     form(
@@ -257,7 +272,7 @@ VERB_FORMS = (
     form(
         "age",
         "identity",
-        rf"(?:{BE}|turned|{HAVE} turned) (?P<object>\d{{1,3}})(?: years old)?{END}",
+        rf"(?:{BE}|turned|{HAVE} turned) (?P<object>\d{{1,3}})(?: years old)?(?! and \d){END}",
         exclusive=True,
         statement=AGE,
     ),
@@ -381,6 +396,7 @@ VERB_FORMS = (
         rf"(?:(?:(?:do|does) not|can not|never) eat|(?:have |has )?(?:stopped|quit|gave up|given "
         rf"up) eating)(?: any)? (?P<object>{WORDS})$",
         is_free=True,
+        is_absolute=True,
     ),
     form(
         "does not drink",
@@ -388,6 +404,7 @@ VERB_FORMS = (
         rf"(?:(?:(?:do|does) not|can not|never) drink|(?:have |has )?(?:stopped|quit|gave up|"
         rf"given up) drinking)(?: any)? (?P<object>{WORDS})$",
         is_free=True,
+        is_absolute=True,
     ),
     # People and pets.
     form(
@@ -737,6 +754,9 @@ IS_RELATION = LazyPattern(
     rf"(?P<name>{NAME}) is my (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION}){END}"
 )
 ENGLISH = Language(
+    greeting=LazyPattern(
+        r"\s*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))\b", re.IGNORECASE
+    ),
     hint=LazyPattern(
         r"\b(?:I|[Mm]y|[Ww]e|i|[Oo]ur|[Rr]emember|[Aa]lways|[Nn]ever|[Ff]rom now on|[Gg]oing "
         r"forward|"
@@ -777,7 +797,10 @@ ENGLISH = Language(
         r"\b(?:if|whether|imagine|imagining|suppose|supposing|pretend|pretending|assume|assuming|"
         r"unless|wish|wishes|dreamed|dreamt|dream that|says|said|told me|tells me|asked me|claims|"
         r"claimed|wrote|writes|texted|quote|lyrics|hypothetically|hypothetical|scenario|let us say|"
-        r"let's say|say that|what if|as though|character|example|e\.g\.|thinks|thought|believes)\b",
+        r"in (?:my|this|that|the|a|our) (?:new |latest )?(?:novel|story|book|game|movie|film|"
+        r"dream|song|poem|"
+        r"play|campaign|script)|let's say|say that|what if|as though|character|example|e\.g\.|"
+        r"thinks|thought|believes)\b",
     ),
     doubted=LazyPattern(
         r"\b(?:if|would|could|might|maybe|perhaps|probably|possibly|should|wish|unless|whether|"
@@ -785,7 +808,8 @@ ENGLISH = Language(
         r"i think|i guess|i suppose|or so)\b",
     ),
     fiction=LazyPattern(
-        r"\b(?:language model|as an ai|ai assistant|just kidding|kidding!|only joking|just joking|jk|role-?play(?:ing)?|pretend (?:to "
+        r"\b(?:language model|as an ai|ai assistant|just kidding|kidding!|only joking|just joking|"
+        r"jk|role-?play(?:ing)?|pretend (?:to "
         r"be|you|"
         r"that|i)|act as|imagine (?:that|you|i)|you are now|in character|fictional|my character|"
         r"as if i|yeah,? right|in an alternate|write (?:me )?(?:a|an|the) (?:short )?(?:story|"
@@ -836,6 +860,10 @@ ENGLISH = Language(
         rf"|I mean )?"
         rf"(?:in )?(?P<new>{PLACE}),? not (?:in )?(?P<old>{PLACE})$"
     ),
+    restriction=LazyPattern(
+        r"\b(?:after|before|when|whenever|if|while|unless|until|on|at|in|with|during|every|"
+        r"enough)\b"
+    ),
     object_end=LazyPattern(
         r"\s+(?:for (?:a while|years|ages|a long time|a decade)|because|when|whenever|since|so|"
         r"but|which|who|as|if|while|after|before|although|though|"
@@ -854,7 +882,7 @@ ENGLISH = Language(
         r"how|why|one|ones|something|anything|everything|nothing|someone|anyone|everyone|thing|"
         r"things|stuff|mix|idea|ideas|way|ways|suggestion|suggestions|option|options|not|or|is|are|"
         r"was|were|has|had|would|will|can|could|also|think|both|either|too|much|first|second|"
-        r"catch|lot|few|couple|bunch|then|part|next|same|who|last)\b"
+        r"catch|lot|few|couple|bunch|then|part|next|same|who|last|alone|life)\b"
     ),
     article=LazyPattern(r"(?:the|an?(?! (?:bit|lot|few|couple)\b)) "),
     bad_start=LazyPattern(
