@@ -74,10 +74,6 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     """
     if services.settings.facts == "off":
         return JobResult()
-    try:
-        _require_tokens(services, tenant)
-    except _Stopped:
-        return JobResult(left=len(due_sessions(services, tenant, limit=1)))
     mark, retries = services.database.read(
         tenant, lambda tx: (_read_mark(tx), _retries(tx, until=tx.now))
     )
@@ -91,6 +87,8 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
         if len(due) >= SESSIONS_PER_RUN:
             upto = rows[-1][3]
             break
+    if due and _is_over_budget(services, tenant):
+        return JobResult(left=len(due))
     total = JobResult(left=0 if upto is None else 1)
     later = []
     for place, session in enumerate(due.values(), 1):
@@ -349,6 +347,14 @@ def _require_tokens(services: Services, tenant: str) -> None:
             f"Facts of tenant {tenant}: {used:,} of {limit:,} tokens were used within 24 hours; "
             "learning goes on later. Raise facts_tokens_per_day to learn faster."
         )
+
+
+def _is_over_budget(services: Services, tenant: str) -> bool:
+    try:
+        _require_tokens(services, tenant)
+    except _Stopped:
+        return True
+    return False
 
 
 def _note_failure(tx: Transaction, session: str, error: str) -> None:
