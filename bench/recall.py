@@ -255,6 +255,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             database=database or f"sqlite:///{folder}/recall.db",
+            facts="off",  # none but those of the file
             **PROFILES[profile],  # type: ignore[arg-type]
         )
         with Memory.open(settings=settings) as memory:

@@ -1620,6 +1620,8 @@ export interface paths {
          * Search all memories of the scope by words and by meaning; return the best hits first.
          * @description Search all memories of the scope by words and by meaning; return the best hits first.
          *
+         *     Up to three facts follow the other hits, beyond `limit`, unless `kinds` leaves them out.
+         *
          *     kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
          *     at:        when the question is asked (default: now); "last week" is relative to it
          *     min_score: leave out hits with a lower score, from 0 to 1
