@@ -89,6 +89,8 @@ READ = [
     ("Ich bin Krankenschwester von Beruf.", "The user works as Krankenschwester."),
     ("Ich bin allergisch gegen Nüsse.", "The user is allergic to Nüsse."),
     ("Ich bin Vegetarierin.", "The user is vegetarian."),
+    ("Ich komme aus der Schweiz.", "The user comes from Schweiz."),
+    ("Ich trinke keinen Alkohol mehr.", "The user does not drink Alkohol."),
     ("Ich esse kein Fleisch.", "The user does not eat Fleisch."),
     ("Meine Schwester wohnt in Porto.", "The user's sister lives in Porto."),
     ("Ich habe einen Hund namens Bello.", "Bello is the user's dog."),
@@ -183,6 +185,10 @@ LEFT_ALONE = [
     "Ich würde gern in Rom leben.",
     "Er wohnt in Rom.",
     "Ich bin müde.",
+    "Ich bin kein Lehrer.",
+    "Ich bin nicht verheiratet.",
+    "Ich mag dich.",
+    "Mein Freund wohnt in Rom.",
     "Ich wohne in Rom, war nur ein Scherz.",
     "Ich trinke keinen Kaffee nach 16 Uhr.",
     "Vielleicht ziehe ich im Mai nach Berlin.",
@@ -209,6 +215,9 @@ def test_a_relative_with_a_name_has_an_alias() -> None:
 
 def test_a_friend_has_no_alias() -> None:
     assert only("My friend Tom came over.").alias == ""
+    _, home = extract("My friend Tom lives in Rome.", SAID_AT)
+    assert (home.subject, home.alias, home.object) == ("Tom", "", "Rome")
+    assert statements("My friend lives in Rome.") == []
 
 
 def test_a_name_between_commas_and_a_relative_clause() -> None:

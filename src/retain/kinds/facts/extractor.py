@@ -383,9 +383,12 @@ def _read_subject(clause: str, message: _Message) -> tuple[_Subject, str, bool] 
         rest = clause[len(name) + 1 :]
         is_possessive = False
     else:
+        person = _subject_of(match, message)
+        if person is None:
+            return None
+        subject = person
         rest = clause[match.end() :]
         is_possessive = bool(match["possessive"] or match["my"])
-        subject = _subject_of(match, message)
     adverbs = language.adverbs.match(rest)
     if adverbs:
         rest = rest[adverbs.end() :]
@@ -396,16 +399,19 @@ def _read_subject(clause: str, message: _Message) -> tuple[_Subject, str, bool] 
     return subject, rest, is_possessive
 
 
-def _subject_of(match: re.Match[str], message: _Message) -> _Subject:
+def _subject_of(match: re.Match[str], message: _Message) -> _Subject | None:
+    """Return the person a clause begins with; None for "my friend", who may be anybody."""
     if match["me"] or match["my"]:
         return message.me
     if match["plural"]:
         return _Subject(f"{message.owner}'s {_english(match['plural'], message)}", is_plural=True)
-    relation = f"{message.owner}'s {_english(match['relation'], message)}"
+    relation = _english(match["relation"], message)
+    is_clear = relation not in _HELD_BY_MANY
+    phrase = f"{message.owner}'s {relation}"
     name = match["name"]
     if name and name not in _NOT_A_NAME:
-        return _Subject(name, relation)
-    return _Subject(relation)
+        return _Subject(name, phrase if is_clear else "")
+    return _Subject(phrase) if is_clear else None
 
 
 def _english(word: str, message: _Message) -> str:

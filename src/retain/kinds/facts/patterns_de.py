@@ -175,9 +175,13 @@ MODIFIER = r"(?:(?:ältere|jüngere|kleine|große|beste|liebe|neue)[rsnm]? |Lieb
 MY = r"[Mm]ein(?:e[rnms]?)?"
 NAME_WORD = rf"(?!{any_of(NOT_NAMES)}\b)[A-ZÄÖÜ][a-zäöüßé][\w-]*"
 NAME = rf"(?:Dr\.? |Prof\.? |Frau |Herr )?{NAME_WORD}(?: {NAME_WORD})?"
-PLACE = r"(?:der |den )?[A-ZÄÖÜ][\w.&-]*\w(?: (?:am |an der |im )?[A-ZÄÖÜ][\w&-]*\w){0,3}"
+PLACE = r"[A-ZÄÖÜ][\w.&-]*\w(?: (?:am |an der |im )?[A-ZÄÖÜ][\w&-]*\w){0,3}"
 ORGANISATION = rf"(?:{PLACE}|(?:eine[rm]?|der|dem) (?:\w+ )?[A-ZÄÖÜ][\w-]+)"
-JOB = rf"(?:[a-zäöü]+ )?(?:\w+)?(?i:{any_of(JOBS)})(?:in)?"
+# One adjective may stand before a job, but no word that denies it or begins another phrase.
+JOB = (
+    r"(?:(?!(?:kein|nicht|der|die|das|ein|mein|dein|sein|ihr|fast|wie|mit)\w*\b)[a-zäöü]+ )?"
+    rf"(?:\w+)?(?i:{any_of(JOBS)})(?:in)?"
+)
 WORDS = r"[\w'&/%+-]+(?: [\w'&/%+-]+){0,9}"
 MONTH = r"(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)\w*"
 BIRTHDAY = rf"\d{{1,2}}\.? ?(?:{MONTH}|\d{{1,2}}\.)(?: ?(?:19|20)\d\d)?"
@@ -196,30 +200,39 @@ NAMED_SO = "{subject}'s name is {object}."
 VERB_FORMS = (
     # Home and identity.
     form(
-        "lives in", "home", rf"(?:wohn|leb)(?:e|t|en) in (?P<object>{PLACE}){END}", exclusive=True
+        "lives in",
+        "home",
+        r"(?:wohn|leb)(?:e|t|en) in (?:der |den |die )?"
+        rf"(?P<object>{PLACE}){END}",
+        exclusive=True,
     ),
     form(
         "lives in",
         "home",
-        rf"{BIN} (?:von {PLACE} )?nach (?P<object>{PLACE}) (?:um)?gezogen\b",
+        rf"{BIN} (?:von {PLACE} )?nach (?:der |den |die )?(?P<object>{PLACE}) (?:um)?gezogen\b",
         exclusive=True,
         is_event=True,
     ),
     form(
-        "comes from", "identity", rf"komm(?:e|t|en) (?:ursprünglich )?aus (?P<object>{PLACE}){END}"
+        "comes from",
+        "identity",
+        r"komm(?:e|t|en) (?:ursprünglich )?aus (?:der |den |die )?"
+        rf"(?P<object>{PLACE}){END}",
     ),
-    form("is in", "home", rf"{BIN} in (?P<object>{PLACE}){END}", kind="stay"),
-    form("grew up in", "identity", rf"{BIN} in (?P<object>{PLACE}) aufgewachsen\b"),
+    form("is in", "home", rf"{BIN} in (?:der |den |die )?(?P<object>{PLACE}){END}", kind="stay"),
+    form(
+        "grew up in", "identity", rf"{BIN} in (?:der |den |die )?(?P<object>{PLACE}) aufgewachsen\b"
+    ),
     form(
         "birthplace",
         "identity",
-        rf"(?:{BIN}|wurde) in (?P<object>{PLACE}) geboren\b",
+        rf"(?:{BIN}|wurde) in (?:der |den |die )?(?P<object>{PLACE}) geboren\b",
         statement="{subject} was born in {object}.",
     ),
     form(
         "name",
         "identity",
-        rf"heiße (?P<object>{NAME}){END}",
+        rf"hei(?:ß|ss)e (?P<object>{NAME}){END}",
         exclusive=True,
         only_me=True,
         statement=NAMED_SO,
@@ -289,14 +302,14 @@ VERB_FORMS = (
     form(
         "does not eat",
         "health",
-        rf"(?:esse|isst|essen) keine?n? (?P<object>{WORDS})$",
+        r"(?:esse|isst|essen) keine?n? (?P<object>\S+(?: \S+){0,4}?)(?: mehr)?$",
         is_free=True,
         is_absolute=True,
     ),
     form(
         "does not drink",
         "health",
-        rf"trink(?:e|t|en) keine?n? (?P<object>{WORDS})$",
+        r"trink(?:e|t|en) keine?n? (?P<object>\S+(?: \S+){0,4}?)(?: mehr)?$",
         is_free=True,
         is_absolute=True,
     ),
@@ -365,22 +378,27 @@ VERB_FORMS = (
     form(
         "plans to move to",
         "plans",
-        rf"zieh(?:e|t|en) nach (?P<object>{PLACE})(?: um)?{END}",
+        rf"zieh(?:e|t|en) nach (?:der |den |die )?(?P<object>{PLACE})(?: um)?{END}",
         kind="plan",
     ),
     form(
         "plans to move to",
         "plans",
-        rf"(?:werde|wird|werden) nach (?P<object>{PLACE}) (?:um)?ziehen\b",
+        rf"(?:werde|wird|werden) nach (?:der |den |die )?(?P<object>{PLACE}) (?:um)?ziehen\b",
         kind="plan",
     ),
     form(
         "plans to travel to",
         "plans",
-        rf"(?:flieg|reis|fahr)(?:e|t|en) nach (?P<object>{PLACE}){END}",
+        rf"(?:flieg|reis|fahr)(?:e|t|en) nach (?:der |den |die )?(?P<object>{PLACE}){END}",
         kind="plan",
     ),
-    form("plans to start at", "plans", rf"fang(?:e|en) bei (?P<object>{PLACE}) an\b", kind="plan"),
+    form(
+        "plans to start at",
+        "plans",
+        rf"fang(?:e|en) bei (?:der |den |die )?(?P<object>{PLACE}) an\b",
+        kind="plan",
+    ),
     form(
         "plans to get",
         "plans",
@@ -422,6 +440,11 @@ NOUN_FORMS = (
 
 # --- The reading of a sentence ---------------------------------------------------------------
 
+# Verbs that may go on with the subject of the clause before.
+VERBS = (
+    "wohne|lebe|arbeite|spreche|spiele|habe|bin|mag|liebe|studiere|"
+    "wohnt|lebt|arbeitet|spricht|spielt|hat|ist|liebt|studiert"
+)
 SUBJECT_NAMES = rf"(?:ich|wir|meine? {RELATION}(?: {NAME_WORD})?)"
 IMPERATIVES = any_of(
     "antworte antwort schreib schreibe nenn nenne gib zeig zeige erklär erkläre verwende benutze "
@@ -440,13 +463,14 @@ GERMAN = Language(
     ),
     hint=LazyPattern(
         r"\b(?:[Ii]ch|[Mm]ein(?:e[rnms]?)?|[Ww]ir|[Mm]erk dir|[Bb]itte|[Aa]b jetzt|[Kk]ünftig|"
+        r"immer|nie|"
         r"mich)\b"
     ),
     spellings=((LazyPattern(r"\b([Ii]ch) (hab|mach|wohn|arbeit|komm|spiel)\b"), r"\1 \2e"),),
     split=LazyPattern(
         r"\s*(?:[,;:](?!\S)|[()]|\s[-–—]+\s)\s*(?:(?:und|aber|denn|also|oder)\s+)*"
         r"|\s+(?:und|aber|denn|sowie)\s+(?=(?:ich|wir|mein|meine)\b"
-        r"|(?:wohne|lebe|arbeite|spreche|spiele|habe|bin|mag|liebe|studiere)\b)"
+        rf"|(?:{VERBS})\b)"
     ),
     lead=LazyPattern(
         r"(?:(?:[Oo]h|[Nn]a|[Jj]a|[Nn]ein|[Hh]allo|[Hh]i|[Hh]ey|[Oo]k|[Oo]kay|[Uu]nd|[Aa]ber|"
@@ -474,9 +498,7 @@ GERMAN = Language(
         r"kürzlich|"
         r"seit kurzem|überhaupt|besonders|am liebsten|stark|nun)\s+)+"
     ),
-    implied_subject=LazyPattern(
-        r"(?:wohne|lebe|arbeite|spreche|spiele|habe|bin|mag|liebe|studiere)\b"
-    ),
+    implied_subject=LazyPattern(rf"(?:{VERBS})\b"),
     implied_be=LazyPattern(r"(?!)"),
     as_role=LazyPattern(r"[Aa]ls (?=[A-ZÄÖÜ])"),
     relative=LazyPattern(r"(?!)"),
@@ -509,7 +531,7 @@ GERMAN = Language(
     ),
     ended=(
         (LazyPattern(r"\bnicht mehr(?: |$)"), ""),
-        (LazyPattern(r"\bkeine?n? (\S+(?: \S+)?) mehr$"), r"\1"),
+        (LazyPattern(r"(?<!esse )(?<!trinke )\bkeine?n? (\S+(?: \S+)?) mehr$"), r"\1"),
         (LazyPattern(r"^(habe|hat) früher "), r"\1 "),
     ),
     verb_forms=VERB_FORMS,

@@ -721,7 +721,7 @@ LEAD = LazyPattern(
 )
 SUBJECT = LazyPattern(
     rf"(?:(?P<me>I|[Ww]e)"
-    rf"|{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{PERSON}|{PET})(?: (?P<name>{NAME_WORD}))?"
+    rf"|{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})(?: (?P<name>{NAME_WORD}))?"
     rf"|{MY} (?P<plural>{any_of(PLURAL_RELATIONS)})"
     rf"|(?P<my>[Mm]y|[Oo]ur))(?P<possessive>'s)?\s+"
 )
