@@ -101,7 +101,7 @@ from retain.search.rerankers import Reranker
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import AgentReceipt, Receipt
-from retain.storage.events import Event
+from retain.storage.outbox import Event
 from retain.text.documents import Media
 from retain.text.view import View
 

@@ -50,9 +50,9 @@ from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.database import EVERY_TENANT, Finding, Transaction
-from retain.storage.events import Event, NewEvent
-from retain.storage.events import last_number as last_event_number
-from retain.storage.events import read as read_events
+from retain.storage.outbox import Event, NewEvent
+from retain.storage.outbox import last_number as last_event_number
+from retain.storage.outbox import read as read_events
 from retain.storage.transaction_database import TransactionBlobs, as_database
 from retain.storage.writer import Change, Writer
 

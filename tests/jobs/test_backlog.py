@@ -17,7 +17,8 @@ def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory]
         consolidate="propose", retention_days=30,
     )  # fmt: skip
     me = memory.scope(tenant="acme", user="ada", agent="scout")
-    nothing = {"index": 0, "summaries": 0, "facts": 0, "consolidations": 0, "retention": 0}
+    jobs = ("index", "summaries", "facts", "consolidations", "retention", "webhooks")
+    nothing = dict.fromkeys(jobs, 0)
     me.sessions.add("s")
     assert count_backlog(memory.services, "acme") == nothing
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])

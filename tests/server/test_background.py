@@ -170,7 +170,8 @@ def test_two_processes_do_no_work_twice(open_memory: Callable[..., Memory]) -> N
     done: list[int] = []
     pair = [
         Background(
-            open_memory(), lambda worked, seconds: done.append(worked.done if worked else -1)
+            open_memory(),
+            lambda worked, seconds: done.append(worked.jobs["vectors"].done if worked else -1),
         )
         for _ in "ab"
     ]

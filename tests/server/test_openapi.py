@@ -69,6 +69,8 @@ INEXPRESSIBLE = {
     ("refs_get", "lines"): "the last is not before the first",
     ("refs_get", "view"): "one of several parameters",
     ("state_set", "ttl"): "depends on today's date",
+    ("webhooks_add", "url"): "a host that can be resolved",
+    ("webhooks_edit", "url"): "a host that can be resolved",
 }
 """Rules of operations that OpenAPI cannot express, by the field that an error names."""
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="

@@ -21,9 +21,9 @@ from retain.base import canonical, clock, outgoing
 from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.base.outgoing import RequestFailed
 from retain.kinds import KINDS
-from retain.storage import events
+from retain.storage import outbox
 from retain.storage.database import Database, Row, Transaction
-from retain.storage.events import Event, event_from_row
+from retain.storage.outbox import EVENT_COLUMNS, Event, event_from_row
 from retain.storage.writer import Change, Writer
 
 MAX_WEBHOOKS = 20
@@ -111,7 +111,7 @@ class Webhooks:
                 url=url,
                 secret=secret,
                 kinds=joined,
-                position=events.last_number(tx),
+                position=outbox.last_number(tx),
             )
             return _find(tx, id)
 
@@ -140,7 +140,7 @@ class Webhooks:
         def work(tx: Transaction) -> list[Row]:
             _find(tx, id)
             return tx.all(
-                f"""select {events.COLUMNS}, error, failed_at from dead_letters
+                f"""select {EVENT_COLUMNS}, error, failed_at from dead_letters
                     where tenant = :tenant and webhook_id = :id order by number limit :limit""",
                 id=id,
                 limit=MAX_LISTED_LETTERS,

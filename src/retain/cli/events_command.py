@@ -11,7 +11,7 @@ from retain.base.errors import Invalid
 from retain.cli.command import Arguments, Command, audited, open_memory
 from retain.cli.output import plain, show
 from retain.memory import Memory
-from retain.storage.events import Event
+from retain.storage.outbox import Event
 
 POLL_SECONDS = 0.5
 EVENTS_PER_READ = 100

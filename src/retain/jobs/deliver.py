@@ -18,9 +18,9 @@ from retain.base import clock
 from retain.base.errors import StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Services
-from retain.storage import events, leases
+from retain.storage import leases
 from retain.storage.database import Transaction
-from retain.storage.events import Event, event_from_row
+from retain.storage.outbox import EVENT_COLUMNS, Event, event_from_row
 
 MAX_TRIES = 10
 """About ten hours: the pauses grow from five seconds to six hours."""
@@ -151,7 +151,7 @@ class _Delivery:
             return None
         url, secret, kinds, position, retry_at = row
         letters = tx.all(
-            f"""select {events.COLUMNS} from dead_letters
+            f"""select {EVENT_COLUMNS} from dead_letters
                 where tenant = :tenant and webhook_id = :id and replay = 1
                 order by number limit :limit""",
             id=self._id,
@@ -160,7 +160,7 @@ class _Delivery:
         if letters:
             return _Batch(url, secret, [event_from_row(letter) for letter in letters], None)
         rows = tx.all(
-            f"""select {events.COLUMNS} from events
+            f"""select {EVENT_COLUMNS} from events
                 where tenant = :tenant and number > :position order by number limit :limit""",
             position=position,
             limit=EVENTS_PER_READ,
@@ -229,8 +229,8 @@ class _Delivery:
             return JobResult(failed=1, left=1, errors=self._errors(error))
         if error:
             tx.send(
-                f"""insert into dead_letters (tenant, webhook_id, {events.COLUMNS}, error, failed_at, replay)
-                    select tenant, :id, {events.COLUMNS}, :error, cast(:now as {{time}}), 0
+                f"""insert into dead_letters (tenant, webhook_id, {EVENT_COLUMNS}, error, failed_at, replay)
+                    select tenant, :id, {EVENT_COLUMNS}, :error, cast(:now as {{time}}), 0
                     from events where tenant = :tenant and number = :number
                     on conflict do nothing""",
                 id=self._id,

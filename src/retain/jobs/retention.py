@@ -16,7 +16,7 @@ from retain.kinds.indexing import index_id
 from retain.kinds.items.item import item_index_id
 from retain.kinds.kind import Services
 from retain.search.index import Index
-from retain.storage import events, leases
+from retain.storage import leases, outbox
 from retain.storage.blobs import GRACE, Blobs
 from retain.storage.database import Transaction
 from retain.storage.writer import Change, Writer
@@ -158,7 +158,7 @@ def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
            union all select 1 from blobs where tenant = :tenant and staged_at < :stale limit 1""",
         stale=tx.now - GRACE,
     )
-    if expired is not None or events.oldest_is_over_age(tx):
+    if expired is not None or outbox.oldest_is_over_age(tx):
         return cutoff, True
     if cutoff is None:
         return cutoff, False
@@ -300,7 +300,7 @@ def _remove_idle_threads(
 
 def _remove_old_events(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
     """Remove a batch of old events; None if there is none."""
-    return events.remove_old(tx, size)
+    return outbox.remove_old(tx, size)
 
 
 BATCHES = (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from retain.search.rerankers import Reranker
     from retain.storage.blobs import Blobs
     from retain.storage.database import Database, Transaction
-    from retain.storage.events import EventType
+    from retain.storage.outbox import EventType
     from retain.storage.writer import Writer
 
 Record = TypeVar("Record")
@@ -167,7 +167,7 @@ class Kind:
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows all records of this kind, unless it is cut."""
     event_types: ClassVar[Mapping[str, EventType]] = {}
-    """The types of the events of verbs, where they differ from those in `storage.events`."""
+    """The types of the events of verbs, where they differ from those in `storage.outbox`."""
     is_document: ClassVar[bool] = False
     """True if records are documents rather than personal memories; recall has a share for each."""
     rests_on_messages: ClassVar[bool] = False

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pydantic import BaseModel, Field
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Text, shape
 from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Principal
-from retain.auth.webhooks import DeadLetter, TestResult, Webhook, Webhooks
+from retain.auth.webhooks import EVENT_KINDS, DeadLetter, TestResult, Webhook, Webhooks
 from retain.base.errors import Conflict, Invalid, RetainError
 from retain.server.api_route import ApiRoute
 from retain.server.note_routes import LAST_EVENT, LATER, SOON, rest
@@ -35,9 +36,10 @@ from retain.server.sse import (
     encode_event,
 )
 from retain.server.thread_pool import in_thread
-from retain.storage.events import Event
+from retain.storage.outbox import Event
 
 EVENTS_PER_READ = 100
+KINDS_SCHEMA: dict[str, Any] = {"type": "array", "items": {"enum": [*EVENT_KINDS]}}
 KINDS_HELP = "Only events of these kinds, such as messages or facts. Default: all."
 
 
@@ -74,7 +76,9 @@ class WebhookRequest(BaseModel):
     url: Text = Field(
         description="The address that receives the events.", examples=["https://example.org/hooks"]
     )
-    kinds: list[Text] = Field([], description=KINDS_HELP, examples=[["facts"]])
+    kinds: list[Text] = Field(
+        [], description=KINDS_HELP, examples=[["facts"]], json_schema_extra=KINDS_SCHEMA
+    )
 
 
 class WebhookEdit(BaseModel):
@@ -82,7 +86,9 @@ class WebhookEdit(BaseModel):
 
     model_config = STRICT
     url: Text | None = Field(None, description="The new address.")
-    kinds: list[Text] | None = Field(None, description=KINDS_HELP)
+    kinds: list[Text] | None = Field(
+        None, description=KINDS_HELP, json_schema_extra={"anyOf": [KINDS_SCHEMA, {"type": "null"}]}
+    )
     paused: bool | None = Field(None, description="True: send no events for now.")
 
 

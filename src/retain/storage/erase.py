@@ -10,7 +10,7 @@ from datetime import datetime
 
 from retain.base import clock
 from retain.base.errors import StorageError
-from retain.storage import events
+from retain.storage import outbox
 from retain.storage.blobs import Blobs
 from retain.storage.database import Transaction
 from retain.storage.tables import Table
@@ -90,7 +90,7 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
             tx.send(statement, user=user)
         tx.send(_NO_MESSAGES, user=user)
         tx.send(_KEYS, user=user)
-        events.erase(tx, user)
+        outbox.erase(tx, user)
         return tx.now, removed, _hash_audit_subjects(tx, user)
 
     change = Change("users", "erase", tenant, subject=user)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from retain.storage import events
+from retain.storage import outbox
 from retain.storage.database import Database, Transaction, Work
-from retain.storage.events import EventType, NewEvent
+from retain.storage.outbox import EventType, NewEvent
 from retain.storage.tables import Table, row_name, row_owner, session_owner
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Writer:
             if new_events is None:
                 new_events = _events(tx, change, result, owner)
             if self._collected is None:
-                events.add(tx, new_events)
+                outbox.add(tx, new_events)
             else:
                 self._collected.extend(new_events)
             return result
@@ -116,8 +116,8 @@ def _owner_before(tx: Transaction, change: Change) -> str | None:
 
 def _events(tx: Transaction, change: Change, result: Any, owner: str | None) -> list[NewEvent]:
     verb = change.verb
-    type = change.event or events.EVENT_TYPES.get(verb, "changed")
-    if verb in events.VERBS_WITHOUT_EVENT or type == "none" or (type == "learned" and not result):
+    type = change.event or outbox.EVENT_TYPES.get(verb, "changed")
+    if verb in outbox.VERBS_WITHOUT_EVENT or type == "none" or (type == "learned" and not result):
         return []
     if change.subject:
         return [NewEvent(type, change.kind, verb, change.subject, owner)]

@@ -20,7 +20,7 @@ EventType = Literal["added", "changed", "removed", "learned", "erased"]
 RETENTION_DAYS = 7
 DEAD_LETTER_DAYS = 30
 MAX_SUBJECT_LENGTH = 2000
-COLUMNS = "number, type, kind, verb, subject, user_id, created_at"
+EVENT_COLUMNS = "number, type, kind, verb, subject, user_id, created_at"
 EVENT_TYPES: dict[str, EventType] = {
     **dict.fromkeys(
         ("add", "add_many", "append", "extend", "save", "capture", "fold", "propose", "share"),
@@ -77,7 +77,7 @@ def add(tx: Transaction, events: Sequence[NewEvent]) -> None:
     )
     for place, event in enumerate(events, 1):
         tx.send(
-            f"""insert into events (tenant, {COLUMNS})
+            f"""insert into events (tenant, {EVENT_COLUMNS})
                 values (
                     :tenant,
                     (select last_number from event_numbers where tenant = :tenant) - :back,
@@ -108,7 +108,7 @@ def read(tx: Transaction, after: int, limit: int) -> list[Event]:
         if after < removed:
             raise EventsRemoved(after=after, days=RETENTION_DAYS)
     rows = tx.all(
-        f"""select {COLUMNS} from events where tenant = :tenant and number > :after
+        f"""select {EVENT_COLUMNS} from events where tenant = :tenant and number > :after
             order by number limit :limit""",
         after=after,
         limit=limit,
@@ -117,7 +117,7 @@ def read(tx: Transaction, after: int, limit: int) -> list[Event]:
 
 
 def event_from_row(row: Row) -> Event:
-    """Return the event with the values of COLUMNS."""
+    """Return the event with the values of EVENT_COLUMNS."""
     number, type, kind, verb, subject, user, created_at = row
     return Event(number, type, kind, verb, subject, user, clock.to_datetime(created_at))
 
@@ -151,7 +151,7 @@ def remove_old(tx: Transaction, size: int) -> int | None:
         return None
     (last,) = row
     tx.send(
-        f"""insert into dead_letters (tenant, webhook_id, {COLUMNS}, error, failed_at, replay)
+        f"""insert into dead_letters (tenant, webhook_id, {EVENT_COLUMNS}, error, failed_at, replay)
             select e.tenant, w.id, e.number, e.type, e.kind, e.verb, e.subject, e.user_id,
                 e.created_at, w.error, cast(:now as {{time}}), 0
             from webhooks w join events e

@@ -13,8 +13,8 @@ from retain import Memory, Scope
 from retain.base import clock
 from retain.base.errors import EventsRemoved, NotFound
 from retain.jobs.runner import JobRunner
-from retain.storage import events
-from retain.storage.events import NewEvent
+from retain.storage import outbox
+from retain.storage.outbox import NewEvent
 from retain.storage.writer import Change
 from tests.conftest import SETTINGS
 from tests.storage.behind import raw
@@ -119,8 +119,8 @@ def test_a_number_is_not_visible_before_all_lower_ones(recorded: Memory, ada: Sc
     release = threading.Event()
 
     def slow() -> None:
-        def work(tx: events.Transaction) -> None:
-            events.add(tx, [NewEvent("changed", "state", "set", "slow", "ada")])
+        def work(tx: outbox.Transaction) -> None:
+            outbox.add(tx, [NewEvent("changed", "state", "set", "slow", "ada")])
             tx.one("select 1 where :tenant <> ''")  # the statements have reached the database
             allocated.set()
             release.wait(20)
