@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ def install(arguments: Arguments) -> int:
     print(f"retain is installed in {host.title}. Restart it to use the memory.")
     if host.note:
         print(host.note)
+    if importlib.util.find_spec("mcp") is None:
+        print("The MCP entry requires the extra `mcp`: install retain[mcp].", file=sys.stderr)
     return 0
 
 
