@@ -21,7 +21,7 @@ from tests.integrations.coding_agents.conftest import Hooks
 from tests.integrations.coding_agents.model_server import ANSWER, ModelServer, model_server
 from tests.integrations.coding_agents.transcripts import QUESTION
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 PACKAGES = {
     "claude-code": "@anthropic-ai/claude-code@2.1.197",
@@ -109,7 +109,7 @@ def run(command: list[str], folder: Path) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,  # on a machine with other work to do
         check=False,
         env=os.environ,
     )
