@@ -31,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import containerfile
+import yaml
 from containerfile import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,10 +93,8 @@ def main() -> int:
         return 2
     cache.mkdir(parents=True, exist_ok=True)
     try:
-        build(ROOT / "deploy/pgbouncer", cache, "pgbouncer")
-        in_root(cache / "pgbouncer-0", ["pgbouncer", "--version"])
-        image, root = build(ROOT, cache, "retain")
-        check_image(image, root)
+        check_pooler(*build(ROOT / "deploy/pgbouncer", cache, "pgbouncer"))
+        check_image(*build(ROOT, cache, "retain"))
     except Failed as problem:
         print(f"check_container: {problem}", file=sys.stderr)
         return 1
@@ -165,20 +164,21 @@ def copy(rest: str, root: Path, folder: str, context: Context, roots: dict[str, 
     """Copy files of the build context, or of an earlier stage."""
     words = shlex.split(rest)
     option, _, source = words[0].partition("=")
-    ignore = context.ignore
     origin = context.folder
     if option == "--from":
         words = words[1:]
         origin = roots[source]
-        ignore = lambda folder, names: set()  # noqa: E731 - nothing of a stage is left out
     elif option.startswith("--"):
         raise Failed(f"COPY {option} is not supported.")
     *sources, target = words
     destination = root / Path(folder, target).as_posix().lstrip("/")
     for name in sources:
         path = origin / name.lstrip("/")
-        if path.is_dir():
-            shutil.copytree(path, destination, symlinks=True, dirs_exist_ok=True, ignore=ignore)
+        if path.is_dir() and option == "--from":
+            destination.mkdir(parents=True, exist_ok=True)
+            run(["cp", "-a", f"{path}/.", str(destination)])
+        elif path.is_dir():
+            shutil.copytree(path, destination, dirs_exist_ok=True, ignore=context.ignore)
         elif target.endswith("/"):
             destination.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, destination)
@@ -328,6 +328,22 @@ def check_image(image: Stage, root: Path) -> None:
     report(f"all checks passed; the root has {size.stdout.split()[0]} MB, with Debian and Python")
 
 
+def check_pooler(image: Stage, root: Path) -> None:
+    """Run the image of PgBouncer with the settings of the compose file, until it is healthy."""
+    compose = yaml.safe_load((ROOT / "deploy/compose.postgres.yaml").read_text(encoding="utf-8"))
+    settings = compose["services"]["pgbouncer"]
+    image.health = settings["healthcheck"]["test"][1:]
+    shutil.copy(ROOT / "deploy/pgbouncer/pgbouncer.ini", root / "etc/pgbouncer/pgbouncer.ini")
+    (writable,) = settings["tmpfs"]
+    with tempfile.TemporaryDirectory(prefix="retain-tmpfs-") as data:
+        Path(data).chmod(0o1777)
+        image.env["RETAIN_LOGIN_PASSWORD"] = "secret"
+        container = Container(image, root, Path(data), writable)
+        report("run: PgBouncer")
+        with container.running(*image.command):
+            container.wait_until_healthy()
+
+
 def expect(ok: bool, done: subprocess.CompletedProcess[str]) -> None:
     """Raise `Failed` with the output of a command if a check did not pass."""
     if not ok:
@@ -339,6 +355,7 @@ class Container:
 
     def __init__(self, image: Stage, root: Path, data: Path, volume: str) -> None:
         self.image = image
+        self.env = {"PATH": SYSTEM_PATH} | image.env
         self.root = root
         self.data = data
         self.volume = volume
@@ -371,7 +388,7 @@ class Container:
 
     def check(self, key: str, number: int) -> None:
         """Check the health command, the user, the read-only root, the web app and the memory."""
-        self._wait_until_healthy()
+        self.wait_until_healthy()
         status = Path(f"/proc/{self._first_process()}/status").read_text()
         if not re.search(r"^Uid:\t[1-9]", status, re.MULTILINE):
             raise Failed("The server runs as root.")
@@ -388,13 +405,14 @@ class Container:
     ) -> subprocess.CompletedProcess[str]:
         """Run one more command in the running container."""
         inside = chrooted(
-            self.root, command, self.image.env | (env or {}), self.image.folder, self.image.user
+            self.root, command, self.env | (env or {}), self.image.folder, self.image.user
         )
         target = ["--target", str(self._first_process())]
         entered = ["nsenter", *target, "--mount", "--net", "--pid", "--", *inside]
         return subprocess.run(entered, capture_output=True, text=True, timeout=120, check=False)
 
-    def _wait_until_healthy(self) -> None:
+    def wait_until_healthy(self) -> None:
+        """Run the health command until it succeeds."""
         assert self.process
         deadline = time.monotonic() + READY_SECONDS
         while self.process.poll() is None and time.monotonic() < deadline:
@@ -415,7 +433,7 @@ class Container:
 
     def _isolated(self, command: Sequence[str]) -> list[str]:
         whole = [*self.image.entrypoint, *command]
-        inside = chrooted(self.root, whole, self.image.env, self.image.folder, self.image.user)
+        inside = chrooted(self.root, whole, self.env, self.image.folder, self.image.user)
         script = [
             "set -e",
             "ip link set lo up",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.talking import RunningServer, serve
-from tests.typescript import CLIENT, ROOT, node
+from tests.typescript import CLIENT, ROOT, build_site, node
 
 serving = contextmanager(serve)
 TESTS = sorted((CLIENT / "test").glob("*.test.ts"))
@@ -40,6 +41,28 @@ def test_the_ai_sdk_example_remembers(server: RunningServer) -> None:
     assert "Nice, Lisbon!\nremembered: Lisbon.\n" in output
     assert output.count("\nuser ") == 2
     assert output.count("\nassistant ") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_mastra_example_remembers(server: RunningServer, tmp_path: Path) -> None:
+    """Its packages are large, so they are installed only here."""
+    folder = tmp_path / "mastra"
+    shutil.copytree(CLIENT / "examples" / "mastra", folder)
+    package = (folder / "package.json").read_text(encoding="utf-8")
+    (folder / "package.json").write_text(package.replace("file:../..", f"file:{CLIENT}"))
+    npm, env = build_site().node()
+    node()
+    done = subprocess.run(
+        [*npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert run_example(server, folder / "storage.ts") == "remembered: In Lisbon.\nfound: items\n"
 
 
 def test_the_code_of_the_guide_runs(server: RunningServer, tmp_path: Path) -> None:

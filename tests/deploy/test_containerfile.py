@@ -7,13 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import containerfile
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import containerfile  # noqa: E402
-
 STAGES = containerfile.parse((ROOT / "Containerfile").read_text(encoding="utf-8"))
 IMAGE = STAGES[-1]
 IGNORED = containerfile.ignore_patterns((ROOT / ".dockerignore").read_text(encoding="utf-8"))

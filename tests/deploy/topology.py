@@ -22,9 +22,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import containerfile
 import yaml
 
-from tests.deploy.test_containerfile import IMAGE, ROOT, containerfile
+from tests.deploy.test_containerfile import IMAGE, ROOT
 from tests.servers import modern_binaries, prepare_folder, without_root
 
 PATIENCE = 120

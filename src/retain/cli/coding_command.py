@@ -62,7 +62,7 @@ def uninstall(arguments: Arguments) -> int:
 
 
 def hook(arguments: Arguments) -> int:
-    """Run a hook."""
+    """Run a hook. `main` has a faster way for hooks without options before the command."""
     from retain.integrations.coding_agents.hook import run_hook
 
     flags = {"database": arguments.database}

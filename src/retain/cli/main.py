@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retain.api.endpoints import KIND_HELP
@@ -122,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # escape what cannot be encoded
     words = sys.argv[1:] if argv is None else list(argv)
-    if words[:1] == ["hook"]:
+    if words[:1] == ["hook"] and not {"-h", "--help"} & {*words}:
         return _run_hook(words)
     arguments = parser(words).parse_args(words)
     try:
@@ -149,10 +150,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_hook(words: Sequence[str]) -> int:
-    """Run a hook, whose host would treat a failure as a wish to block it: always succeed."""
+    """Run a hook of a coding agent, which would treat a failure as a wish to block it.
+
+    So this always succeeds. It also starts faster than other commands.
+    """
+    options = argparse.ArgumentParser("retain hook", exit_on_error=False, add_help=False)
+    options.add_argument("host", nargs="?", default="")
+    options.add_argument("event", nargs="?", default="")
+    options.add_argument("--database")
+    options.add_argument("--config", type=Path)
     with suppress(Exception, SystemExit):
-        arguments = parser(words).parse_args(words)
-        arguments.run(arguments)
+        from retain.integrations.coding_agents.hook import run_hook
+
+        arguments, _ = options.parse_known_args(words[1:])
+        flags = {"database": arguments.database}
+        run_hook(arguments.host, arguments.event, arguments.config, flags)
     return 0
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from retain.integrations.coding_agents import hook_log
-from retain.integrations.coding_agents.hook import run_hook
+from retain.integrations.coding_agents import hook, hook_log, hosts
 from retain.integrations.coding_agents.project import (
     FOLDER_VARIABLES,
     make_folder,
@@ -62,7 +61,7 @@ class Hooks:
         raw = json.dumps(body).encode() if raw is None else raw
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
         self._capsys.readouterr()
-        run_hook(host, event)
+        hook.run_hook(host, event)
         printed = self._capsys.readouterr().out
         return json.loads(printed) if printed else None
 
@@ -89,4 +88,7 @@ class Hooks:
 def hooks(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Hooks:
+    # At its time limit a hook ends the process, which is this one.
+    monkeypatch.setattr(hosts, "LIMIT_SECONDS", dict.fromkeys(hosts.LIMIT_SECONDS, 600))
+    monkeypatch.setattr(hook, "EMBED_SECONDS", 300.0)
     return Hooks(project, monkeypatch, capsys)

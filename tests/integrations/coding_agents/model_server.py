@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send("application/json", json.dumps(message))
             return
         start = {**message, "content": [], "stop_reason": None}
-        events = [
+        events: list[dict[str, Any]] = [
             {"type": "message_start", "message": start},
             {
                 "type": "content_block_start",

@@ -36,6 +36,7 @@ from retain.integrations.coding_agents.transcripts import (
     read_lines,
     without_added_text,
 )
+from retain.storage.connect import absent
 
 if TYPE_CHECKING:
     from retain.kinds.sessions import Session
@@ -156,13 +157,12 @@ def _run(
     host_session = _host_session(payload)
     if not host_session:
         return None, "ignored: the input names no session"
-    from retain.memory import Memory  # slow to import
-    from retain.storage.connect import absent
-
     settings = project_settings(_folder(payload), file, **flags)
     session = f"{host}-{host_session}"
     if task in ("start", "prompt") and absent(settings):
         return None, "recalled 0 characters"
+    from retain.memory import Memory  # slow to import
+
     make_folder(settings)
     with Memory.open(settings=settings) as memory:
         scope = memory.scope(user=settings.user, agent=settings.agent)
