@@ -331,9 +331,9 @@ class AsyncFacts:
         """Return every change of a fact and of those that it replaced or that replaced it."""
     async def entities(self, *, limit: int = 100, after: str | None = None) -> Page[Entity]:
         """Return the people and things that facts are about, with their names, by name."""
-    async def merge(self, name: str, other: str) -> Page[Entity]:
-        """Let two names mean the same person or thing. Undo it with `separate`."""
-    async def separate(self, name: str, other: str) -> Page[Entity]:
+    async def merge(self, name: str, other: str) -> Entity:
+        """Let two names mean the same person or thing, and return it. `separate` undoes it."""
+    async def separate(self, name: str, other: str) -> Entity:
         """Let two names mean different things again, or reject a proposal to merge them."""
     async def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""

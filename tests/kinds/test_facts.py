@@ -426,16 +426,18 @@ def test_names_of_one_person(memory: Memory, me: Scope) -> None:
     by_name = clara(me)
     by_role = me.facts.add("The user's sister is a nurse.", subject="the user's sister")
     assert [entity.name for entity in me.facts.entities()] == ["Clara", "the user's sister"]
-    (entity,) = me.facts.merge("Clara", "the user's sister").items
+    entity = me.facts.merge("Clara", "the user's sister")
     assert (entity.name, entity.aliases, entity.facts) == ("Clara", ["the user's sister"], 2)
     for name in ("clara", "The user's sister"):
         assert {fact.id for fact in me.facts.list(about=name)} == {by_name.id, by_role.id}
-    me.facts.separate("Clara", "the user's sister")
+    separated = me.facts.separate("Clara", "the user's sister")
+    assert (separated.name, separated.aliases, separated.facts) == ("Clara", [], 1)
     assert [fact.id for fact in me.facts.list(about="Clara")] == [by_name.id]
     with pytest.raises(Forbidden, match="only a person can merge names"):
         as_agent(memory).facts.merge("Clara", "Anna")
-    with pytest.raises(Invalid, match="is the same name"):
-        me.facts.merge("Clara", "clara ")
+    assert me.facts.merge("Clara", "clara ") == separated
+    with pytest.raises(NotFound, match="clara"):
+        me.facts.separate("Clara", "clara")
     with pytest.raises(NotFound, match="Berta"):
         me.facts.separate("Clara", "Berta")
 
@@ -443,10 +445,10 @@ def test_names_of_one_person(memory: Memory, me: Scope) -> None:
 def test_separating_merged_entities_restores_both(me: Scope) -> None:
     me.facts.merge("Clara", "the user's sister")
     me.facts.merge("Tini", "the nurse")
-    (entity,) = me.facts.merge("Clara", "Tini").items
+    entity = me.facts.merge("Clara", "Tini")
     assert {entity.name, *entity.aliases} == {"Clara", "the user's sister", "Tini", "the nurse"}
-    separated = me.facts.separate("Clara", "Tini").items
-    assert [{entity.name, *entity.aliases} for entity in separated] == [
+    me.facts.separate("Clara", "Tini")
+    assert [{entity.name, *entity.aliases} for entity in me.facts.entities()] == [
         {"Clara", "the user's sister"},
         {"Tini", "the nurse"},
     ]

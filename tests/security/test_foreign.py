@@ -40,7 +40,9 @@ pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=Tr
 @pytest.fixture
 def foreign_scope(memory: Memory) -> Scope:
     """Another tenant with one of each kind, same user and agent names."""
-    return filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
+    scope = filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
+    memory.run_jobs(tenants=["theirs"])  # otherwise jobs would change the tenant during a test
+    return scope
 
 
 def exported(memory: Memory, user: str | None = None) -> bytes:

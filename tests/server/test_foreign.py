@@ -55,7 +55,9 @@ Request = tuple[str, str, str, str, dict[str, Any]]
 @pytest.fixture
 def foreign_scope(memory: Memory) -> Scope:
     """A scope of another tenant with one of each kind."""
-    return filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
+    scope = filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
+    memory.run_jobs(tenants=["theirs"])  # otherwise jobs would change the tenant during a test
+    return scope
 
 
 def filled(scope: Scope) -> Scope:

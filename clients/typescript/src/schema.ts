@@ -816,8 +816,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let two names mean the same person or thing. Undo it with `separate`.
-         * @description Let two names mean the same person or thing. Undo it with `separate`.
+         * Let two names mean the same person or thing, and return it. `separate` undoes it.
+         * @description Let two names mean the same person or thing, and return it. `separate` undoes it.
          *
          *     On the command line: `retain facts merge Clara "the user's sister" --user ada`
          */
@@ -840,6 +840,8 @@ export interface paths {
         /**
          * Let two names mean different things again, or reject a proposal to merge them.
          * @description Let two names mean different things again, or reject a proposal to merge them.
+         *
+         *     Return what `name` means.
          *
          *     On the command line: `retain facts separate Clara "the user's sister" --user ada`
          */
@@ -5589,7 +5591,7 @@ export interface components {
              * Kinds
              * @description Only events of these kinds, such as messages or facts. Default: all.
              */
-            kinds?: string[] | null;
+            kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "knowledge" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[] | null;
             /**
              * Paused
              * @description True: send no events for now.
@@ -5615,7 +5617,7 @@ export interface components {
              *       "facts"
              *     ]
              */
-            kinds?: string[];
+            kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "knowledge" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[];
         };
     };
     responses: {
@@ -7895,7 +7897,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EntityPage"];
+                    "application/json": components["schemas"]["Entity"];
                 };
             };
             400: components["responses"]["400"];
@@ -7953,7 +7955,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EntityPage"];
+                    "application/json": components["schemas"]["Entity"];
                 };
             };
             400: components["responses"]["400"];

@@ -492,7 +492,7 @@ export class Facts extends Kind {
   }
 
   /**
-   * Let two names mean the same person or thing. Undo it with `separate`.
+   * Let two names mean the same person or thing, and return it. `separate` undoes it.
    *
    * @param name A name of the person or thing.
    * @param other Another name of the same person or thing.
@@ -501,8 +501,8 @@ export class Facts extends Kind {
     name: Input<"facts_merge">["name"],
     other: Input<"facts_merge">["other"],
     options: Options<"facts_merge", "name" | "other"> = {},
-  ): Pages<RecordOf<"facts_merge">> {
-    return this.api.pages("/api/facts/merge", { ...options, name, other });
+  ): Promise<Output<"facts_merge">> {
+    return this.api.write("POST", "/api/facts/merge", { ...options, name, other });
   }
 
   /**
@@ -515,8 +515,8 @@ export class Facts extends Kind {
     name: Input<"facts_separate">["name"],
     other: Input<"facts_separate">["other"],
     options: Options<"facts_separate", "name" | "other"> = {},
-  ): Pages<RecordOf<"facts_separate">> {
-    return this.api.pages("/api/facts/separate", { ...options, name, other });
+  ): Promise<Output<"facts_separate">> {
+    return this.api.write("POST", "/api/facts/separate", { ...options, name, other });
   }
 
   /**

@@ -590,7 +590,7 @@ PARAMETER_HELP = {
     "expired": "Only expired entries, or only entries that have not expired.",
     "facts.at": "Return what was true at this time, with a time zone.",
     "facts.name": "A name of the person or thing.",
-    "facts.other": "Another name of the same person or thing.",
+    "other": "Another name of the same person or thing.",
     "facts.since": "When it changed, with a time zone. Without it, the old fact was never true.",
     "facts.status": "Only facts with this status; `pending` facts wait for a person.",
     "fields": "Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.",

@@ -77,8 +77,19 @@ def list_entities(tx: Transaction, user: str) -> list[Entity]:
     return sorted(entities, key=lambda entity: (entity.name.casefold(), entity.name))
 
 
+def find_entity(tx: Transaction, user: str, name: str) -> Entity:
+    """Return the entity with a name."""
+    key = comparison_key(name)
+    for entity in list_entities(tx, user):
+        if key in map(comparison_key, (entity.name, *entity.aliases)):
+            return entity
+    return Entity(name)
+
+
 def merge(tx: Transaction, user: str, name: str, other: str) -> None:
     """Let two names mean the same."""
+    if comparison_key(name) == comparison_key(other):
+        return
     entity = _entity_of(tx, user, name)
     merged = _entity_of(tx, user, other)
     if entity is not None and entity == merged:

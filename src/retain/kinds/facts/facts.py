@@ -403,12 +403,15 @@ class Facts(Kind):
         page = found[start : start + size + 1]
         return make_page(page, size, lambda _: [start + size])
 
-    def merge(self, name: str, other: str) -> Page[Entity]:
-        """Let two names mean the same person or thing. Undo it with `separate`."""
+    def merge(self, name: str, other: str) -> Entity:
+        """Let two names mean the same person or thing, and return it. `separate` undoes it."""
         return self._change_names("merge", entities.merge, name, other)
 
-    def separate(self, name: str, other: str) -> Page[Entity]:
-        """Let two names mean different things again, or reject a proposal to merge them."""
+    def separate(self, name: str, other: str) -> Entity:
+        """Let two names mean different things again, or reject a proposal to merge them.
+
+        Return what `name` means.
+        """
         return self._change_names("separate", entities.separate, name, other)
 
     def _change_names(
@@ -417,21 +420,19 @@ class Facts(Kind):
         change: Callable[[Transaction, str, str, str], None],
         name: str,
         other: str,
-    ) -> Page[Entity]:
+    ) -> Entity:
         self._require_person(f"{verb} names")
         user = self._user()
         policy = self._settings.masking
         first = subject_name(name, "name", policy)
         second = subject_name(other, "other", policy)
-        if comparison_key(first) == comparison_key(second):
-            raise Invalid(field="other", problem="is the same name")
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> Entity:
             lock_facts(tx, user)
             change(tx, user, first, second)
+            return entities.find_entity(tx, user, first)
 
-        self._write(verb, work, subject=first)
-        return self.entities()
+        return self._write(verb, work, subject=first)
 
     def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""

@@ -63,8 +63,8 @@ export function Facts() {
     if (linked.data?.id === id) change({ fact: undefined }, true);
     reloadAll();
   };
-  const onNamesChanged = (now: Entity[]) => {
-    entities.set(now);
+  const onNamesChanged = () => {
+    entities.reload();
     list.reload();
   };
   const subjects = known.map((entity) => entity.name).filter((name) => name !== ABOUT_USER);
@@ -168,7 +168,7 @@ type ListProps = RowProps & {
   entities: readonly Entity[];
   /** The ids of facts that may contradict each other. */
   unclear: ReadonlySet<string>;
-  namesChanged: (entities: Entity[]) => void;
+  namesChanged: () => void;
   clear: () => void;
 };
 

@@ -6,7 +6,7 @@ import { useApp } from "../../../app/context";
 import { notify } from "../../../ui/toast";
 import css from "./facts.module.css";
 
-type Changed = (entities: Entity[]) => void;
+type Changed = () => void;
 type Verb = "merge" | "separate";
 const OPPOSITE = { merge: "separate", separate: "merge" } as const;
 
@@ -16,10 +16,8 @@ function useNames(changed: Changed) {
   const [busy, setBusy] = useState(false);
   const send = async (verb: Verb, name: string, other: string) => {
     const options = { query: { user }, body: { name, other } };
-    const { data } = await (verb === "merge"
-      ? post("/api/facts/merge", options)
-      : post("/api/facts/separate", options));
-    changed(data);
+    await (verb === "merge" ? post("/api/facts/merge", options) : post("/api/facts/separate", options));
+    changed();
   };
   const decide = async (verb: Verb, name: string, other: string) => {
     setBusy(true);
