@@ -5589,7 +5589,7 @@ export interface components {
              * Kinds
              * @description Only events of these kinds, such as messages or facts. Default: all.
              */
-            kinds?: string[] | null;
+            kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "knowledge" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[] | null;
             /**
              * Paused
              * @description True: send no events for now.
@@ -5615,7 +5615,7 @@ export interface components {
              *       "facts"
              *     ]
              */
-            kinds?: string[];
+            kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "knowledge" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[];
         };
     };
     responses: {
