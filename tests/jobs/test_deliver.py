@@ -98,6 +98,18 @@ def test_events_arrive_in_order_and_signed(recorded: Memory, ada: Scope, hooks: 
     assert count_backlog(recorded.services, "acme")["webhooks"] == 0
 
 
+def test_learning_is_an_event(recorded: Memory, ada: Scope) -> None:
+    ada.sessions.add("s1")
+    ada.messages.append("s1", "user", "My name is Ada and I live in Lisbon.")
+    ada.sessions.add("s2")
+    ada.messages.append("s2", "user", "Hello!")
+    recorded.run_jobs(tenants=["acme"])
+    learned = [event for event in recorded.events(tenant="acme") if event.type == "learned"]
+    assert [(event.kind, event.subject, event.user) for event in learned] == [
+        ("facts", "s1", "ada")
+    ]
+
+
 @pytest.mark.parametrize(
     ("behaviour", "error"),
     [
