@@ -58,6 +58,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
         monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        monkeypatch.setenv("MCP_TIMEOUT", "300000")  # milliseconds, of Claude Code
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         monkeypatch.setenv("GEMINI_API_KEY", "test")
         monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
