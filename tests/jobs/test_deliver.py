@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -233,10 +234,10 @@ def test_a_runner_that_lost_its_lease_stores_nothing(
     recorded: Memory, ada: Scope, hooks: Webhooks, url: str
 ) -> None:
     class Thief(Receiver):
-        def respond(self, handler: object) -> None:  # type: ignore[override]
+        def respond(self, handler: BaseHTTPRequestHandler) -> None:
             with raw(url) as database:
                 database.all("update leases set fence = fence + 1")
-            super().respond(handler)  # type: ignore[arg-type]
+            super().respond(handler)
 
     with Thief() as receiver:
         webhook, _ = hooks.add("acme", receiver.url)

@@ -37,9 +37,11 @@ def server(tmp_path: Path) -> Iterator[tuple[Memory, str]]:
             yield memory, address
 
 
-def client(server: tuple[Memory, str], tenant: str = "acme", **bound: str) -> httpx2.Client:
+def client(
+    server: tuple[Memory, str], tenant: str = "acme", user: str | None = None
+) -> httpx2.Client:
     memory, address = server
-    _, key = Keys(memory.database).create(tenant, "test", ALL, **bound)
+    _, key = Keys(memory.database).create(tenant, "test", ALL, user=user)
     return httpx2.Client(base_url=address, headers={"X-API-Key": key}, timeout=20)
 
 

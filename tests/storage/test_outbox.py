@@ -14,6 +14,7 @@ from retain.base import clock
 from retain.base.errors import EventsRemoved, NotFound
 from retain.jobs.runner import JobRunner
 from retain.storage import outbox
+from retain.storage.database import Transaction
 from retain.storage.outbox import NewEvent
 from retain.storage.writer import Change
 from tests.conftest import SETTINGS
@@ -119,7 +120,7 @@ def test_a_number_is_not_visible_before_all_lower_ones(recorded: Memory, ada: Sc
     release = threading.Event()
 
     def slow() -> None:
-        def work(tx: outbox.Transaction) -> None:
+        def work(tx: Transaction) -> None:
             outbox.add(tx, [NewEvent("changed", "state", "set", "slow", "ada")])
             tx.one("select 1 where :tenant <> ''")  # the statements have reached the database
             allocated.set()
