@@ -111,7 +111,7 @@ def test_a_search_returns_facts_after_the_other_hits(me: Scope) -> None:
     assert hits[10].id == fact.id
     assert [hit.id for hit in me.search("Clara in Porto", kinds=["facts"])] == [fact.id]
     assert {hit.kind for hit in me.search("Clara in Porto", kinds=["messages"])} == {"messages"}
-    assert [hit.id for hit in me.facts.search("Clara in Porto")] == [fact.id]  # type: ignore[attr-defined]
+    assert [hit.id for hit in me.facts.search("Clara in Porto")] == [fact.id]
 
 
 def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
