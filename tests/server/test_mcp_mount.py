@@ -12,6 +12,7 @@ from retain import Memory
 from retain.server.app import create_app
 from retain.server.mcp_mount import Endpoint
 from tests.calling import HERE, URL
+from tests.conftest import one_engine
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 ACCEPT = {
@@ -32,6 +33,7 @@ class FailingOnce(Endpoint):
         return super()._load()
 
 
+@one_engine  # where no key exists, requests need none
 def test_a_failed_start_is_tried_again(memory: Memory) -> None:
     authenticator = create_app(memory).state.authenticator
     endpoint = FailingOnce(authenticator, "agent")

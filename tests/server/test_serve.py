@@ -303,6 +303,28 @@ def test_the_announcement_names_mcp_only_if_it_is_served(
     assert ("http://here/mcp" in capsys.readouterr().out) == installed
 
 
+def test_a_library_that_still_loads_does_not_crash_the_exit(tmp_path: Path) -> None:
+    """Its native code may abort the interpreter's exit, so that is left out."""
+    script = """
+import atexit, os, signal, sys, threading
+from retain.chat import warm_up
+from retain.cli.main import main
+atexit.register(print, "the interpreter exits")
+warm_up._JOIN_SECONDS = 0.1
+def load(memory, stopping):
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait()
+warm_up._load = load
+sys.exit(main(["serve", "--database", "memory:", "--port", "0"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "retain listens on" in done.stdout
+    assert "the interpreter exits" not in done.stdout
+
+
 @pytest.mark.parametrize(("flags", "expected"), [([], True), (["--no-jobs"], False)])
 def test_jobs_can_be_left_to_another_process(
     monkeypatch: pytest.MonkeyPatch, flags: list[str], expected: bool

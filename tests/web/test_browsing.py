@@ -30,6 +30,7 @@ def test_a_server_restarts_on_its_port(web: Web) -> None:
     web.stop()
     with pytest.raises(Error):
         web.open("/healthz")
+    web.page.wait_for_url("chrome-error://**")
     web.model = ScriptedModel("Here again.")
     web.start()
     assert web.url == before

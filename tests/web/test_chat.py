@@ -266,7 +266,7 @@ def test_images_in_a_chat(web: Web, memory: Memory) -> None:
         {"name": name, "mimeType": "image/gif", "buffer": data} for name, data in arguments.items()
     ]
     page.locator("input[type=file]").set_input_files(files)
-    expect(page.get_by_role("alert")).to_contain_text("c.gif is no PNG")
+    expect(page.get_by_role("alert")).to_contain_text("c.gif is not a PNG")
     page.get_by_role("button", name="Remove image 2").click()
     expect(page.get_by_role("list", name="Images to send").get_by_role("listitem")).to_have_count(1)
     say(page, "What is this?")

@@ -104,7 +104,7 @@ def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
     assert bars[0] > 2 * bars[5] > 0 == bars[8]
     assert len(set(inks[:7])) >= 6
     expect(entries(page).nth(6)).to_contain_text("expires in 30 hours")
-    expect(entries(page).nth(8)).to_contain_text("faded")
+    expect(entries(page).nth(8)).to_contain_text("expired")
     assert web.axe() == []
 
 
@@ -301,4 +301,4 @@ def test_an_entry_has_a_link(web: Web, memory: Memory) -> None:
     web.expects("404")
     me.entries.remove(old.id)
     page.reload()
-    expect(page.get_by_role("alert")).to_contain_text("is gone")
+    expect(page.get_by_role("alert")).to_contain_text("was deleted")

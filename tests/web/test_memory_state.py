@@ -119,7 +119,7 @@ def test_many_keys_are_filtered_by_area_and_prefix(web: Web, memory: Memory) -> 
     web.screens("memory-state")
     page.get_by_label("Keys that begin with").fill("lar")
     expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("a number that a browser rounds")
+    expect(rows).to_contain_text("a number that a browser would round")
     expect(page.get_by_role("button", name="Edit large")).to_have_count(0)
     page.get_by_text("An object with 2 fields").click()
     expect(rows).to_contain_text("499")

@@ -28,7 +28,7 @@ from retain.auth.local import allows_requests_without_key, check_host
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
-from retain.chat.warm_up import warming_up
+from retain.chat.warm_up import is_loading, warming_up
 from retain.memory import Memory
 from retain.server import logs, metrics
 from retain.server.app import create_app
@@ -74,7 +74,12 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
                 print(_NO_KEY, file=sys.stderr, flush=True)
             listener.listen(2048)
             if settings.workers == 1:
-                return _serve(memory, listener, lambda: on_listening(_address(listener)), jobs=jobs)
+                status = _serve(
+                    memory, listener, lambda: on_listening(_address(listener)), jobs=jobs
+                )
+        if settings.workers == 1:
+            _exit_if_loading(status)
+            return status
 
         def work(ready: Callable[[], None], parent: int) -> int:
             with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
@@ -235,6 +240,18 @@ class Server(uvicorn.Server):
             await asyncio.sleep(0.02)
         self.config.timeout_graceful_shutdown = max(0, deadline - loop.time()) + 0.1  # type: ignore[assignment]
         await super().shutdown(sockets)
+
+
+def _exit_if_loading(status: int) -> None:
+    """End the process at once if a library is still loading.
+
+    A thread in the native code of a library may crash the interpreter's own exit. Everything is
+    closed and flushed here.
+    """
+    if is_loading():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def _busy(guard: ProtectionMiddleware) -> bool:
