@@ -351,7 +351,7 @@ def contradicts(
     for fact in facts:
         statement = f"{fact['statement'].rstrip('.')}, no longer."
         opposite = {**fact, "ended": not fact["ended"], "statement": statement}
-        other = {**fact, "object": dice.choice(TOWNS), "statement": f"{fact['statement']} Or not?"}
+        other = {**fact, "object": dice.choice(TOWNS), "statement": f"{fact['statement']} Or not."}
         result += dice.sample([fact, opposite, other], 3)
     return result
 

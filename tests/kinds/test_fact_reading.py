@@ -96,6 +96,7 @@ def test_a_valid_fact_becomes_a_proposal() -> None:
         ("too long", {"statement": "The user lives in Lisbon. " * 60}),
         ("too long", {"subject": "Clara " * 60}),
         ("first person", {"statement": "I live in Lisbon."}),
+        ("question", {"statement": "Does the user live in Lisbon?"}),
         ("about nobody", {"subject": ""}),
         ("about nobody", {"subject": "Margaret"}),
         ("no message", {"messages": []}),

@@ -347,21 +347,7 @@ def check(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
 
     A proposal whose object is not in its messages is marked as unclear, so that it retires nothing.
     """
-    if not canonical.is_visible(proposal.statement):
-        raise _Refused("blank")
-    if not canonical.is_visible(proposal.subject):
-        raise _Refused("about nobody")
-    if _FIRST_PERSON.match(proposal.statement):
-        raise _Refused("first person")
-    if len(proposal.statement) > MAX_STATEMENT_CHARACTERS:
-        raise _Refused("too long")
-    names = (proposal.subject, proposal.alias, proposal.predicate, proposal.object)
-    if max(map(len, names)) > MAX_SUBJECT_CHARACTERS:
-        raise _Refused("too long")
-    start = proposal.valid_from
-    end = proposal.valid_to
-    if start is not None and end is not None and end < start:
-        raise _Refused("bad date")
+    _check_form(proposal)
     cited = [turn for turn in turns if turn.seq in proposal.evidence]
     if not cited:
         raise _Refused("no message")
@@ -380,6 +366,27 @@ def check(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
     if 2 * len(claimed & heard) < len(claimed):
         return replace(proposal, relation="unclear")
     return proposal
+
+
+def _check_form(proposal: Proposal) -> None:
+    """Raise `_Refused` unless a proposal is a statement about somebody, with possible dates."""
+    if not canonical.is_visible(proposal.statement):
+        raise _Refused("blank")
+    if not canonical.is_visible(proposal.subject):
+        raise _Refused("about nobody")
+    if proposal.statement.rstrip().endswith("?"):
+        raise _Refused("question")
+    if _FIRST_PERSON.match(proposal.statement):
+        raise _Refused("first person")
+    if len(proposal.statement) > MAX_STATEMENT_CHARACTERS:
+        raise _Refused("too long")
+    names = (proposal.subject, proposal.alias, proposal.predicate, proposal.object)
+    if max(map(len, names)) > MAX_SUBJECT_CHARACTERS:
+        raise _Refused("too long")
+    start = proposal.valid_from
+    end = proposal.valid_to
+    if start is not None and end is not None and end < start:
+        raise _Refused("bad date")
 
 
 def is_instruction(proposal: Proposal, cited: Sequence[Turn]) -> bool:
