@@ -33,30 +33,28 @@ def settings_page() -> str:
         "Every command takes any setting as `--set NAME=VALUE`. The file also accepts camelCase names (`baseUrl`) and",
         "sections: `model`, `base_url` and `api_key` under `openai:`, or `model` under `summary:` for `summary_model`.",
         "`retain config show` prints each value and where it comes from; `retain config example` prints a file with every",
-        "default.",
+        "default. The environment variable of a setting is `RETAIN_` and its name in capitals, such as `RETAIN_BASE_URL`.",
         "",
-        "| setting | environment | default | meaning |",
-        "|---|---|---|---|",
+        "| setting | default | meaning |",
+        "|---|---|---|",
     ]
     for setting in FIELDS:
         default = f"`{setting.default}`" if setting.default != "" else "empty"
-        variables = [
-            f"RETAIN_{setting.name.upper()}",
-            *filter(None, [setting.metadata["variable"]]),
-        ]
-        names = ", ".join(f"`{variable}`" for variable in variables)
-        lines.append(f"| `{setting.name}` | {names} | {default} | {setting.metadata['doc']} |")
+        meaning = setting.metadata["doc"]
+        if variable := setting.metadata["variable"]:
+            meaning += f" Also read from `{variable}`."
+        lines.append(f"| `{setting.name}` | {default} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
 def commands_page() -> str:
-    """Return every verb of every kind with an example."""
+    """Return an example of every verb of every kind and of every other command."""
     lines = [
         "# The command line",
         "",
         "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` describe every option; this page is an overview.",
         "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they apply,",
-        "before the command or after it.",
+        'before the command or after it. The examples up to "Other commands" leave out `--user ada` and `--agent scout`.',
         "",
         'With `--json`, a record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, and any other',
         "list is an array. Errors are objects on standard error.",
@@ -71,7 +69,8 @@ def commands_page() -> str:
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
         for endpoint in endpoints:
             about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
-            lines += [f"- **{endpoint.word}**: {about}", "", f"      {endpoint.example}", ""]
+            example = re.sub(r" --(user|agent) \w+", "", endpoint.example)
+            lines.append(f"- `{example}`: {about}")
     lines += [
         "",
         "## Other commands",
@@ -79,10 +78,12 @@ def commands_page() -> str:
         "[Operations](../guides/operations.md) describes how to run and maintain a database.",
         "",
     ]
+    shown = {endpoint.example for endpoint in ENDPOINTS}
     for about_by_name in COMMANDS.values():
         for name, about in about_by_name.items():
-            examples = [f"      {line.strip()}" for line in load_command(name).example.splitlines()]
-            lines += [f"- **{name}**: {about}", "", *examples, ""]
+            examples = [line.strip() for line in load_command(name).example.splitlines()]
+            if not shown.issuperset(examples):
+                lines.append(f"- {', '.join(f'`{example}`' for example in examples)}: {about}")
     return "\n".join(lines).rstrip() + "\n"
 
 
