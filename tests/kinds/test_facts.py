@@ -188,7 +188,9 @@ def test_removing_a_message_retracts_what_was_learned_from_it_alone(
     assert {fact.id for fact in me.facts.list()} == current
     assert all(fact.id != newer.id for fact in me.facts.search("where does Clara live"))
     me.sessions.remove("trip")
-    assert {fact.id for fact in me.facts.list()} == {confirmed.id, said.id}
+    assert {fact.id for fact in me.facts.list()} == {told.id, confirmed.id, said.id}
+    removed = me.facts.get(newer.id)
+    assert (removed.statement, removed.object) == ("(removed with its message)", "")
     assert all(finding.ok for finding in memory.verify())
 
 
@@ -358,6 +360,31 @@ def test_forgetting_an_agent_restores_what_it_replaced(memory: Memory, me: Scope
     assert all(finding.ok for finding in memory.verify())
 
 
+def test_an_agent_cannot_forget_what_a_person_retracted(memory: Memory, me: Scope) -> None:
+    agent = as_agent(memory)
+    wrong = clara(agent)
+    me.facts.retract(wrong.id)
+    with pytest.raises(Conflict, match="only a person"):
+        agent.facts.forget(wrong.id)
+    with pytest.raises(Conflict, match="not true"):
+        clara(agent)
+
+
+def test_a_correction_keeps_the_predicate(me: Scope) -> None:
+    fact = clara(me, predicate="lives in", object="Lisbon")
+    new = me.facts.correct(fact.id, "Clara lives in Porto.")
+    assert (new.predicate, new.object) == ("lives in", "Porto")
+    other = me.facts.correct(new.id, "Nobody knows where she lives.")
+    assert (other.predicate, other.object) == ("", "")
+
+
+def test_a_persons_correction_survives_its_message(memory: Memory, me: Scope) -> None:
+    fact = clara(as_agent(memory))
+    new = me.facts.correct(fact.id, "Clara lives in Porto.", evidence=["trip#2"])
+    me.messages.remove("trip", 2)
+    assert statements(me.facts.list()) == [new.statement]
+
+
 # -- time --------------------------------------------------------------------------------------
 
 
@@ -389,6 +416,21 @@ def test_words_with_a_time_replace_the_same_words_without(me: Scope) -> None:
     assert (exact.replaces, me.facts.get(vague.id).status) == (vague.id, "replaced")
     assert me.facts.list(at=JUNE).items == [exact]
     assert me.facts.list(at=MAY.replace(year=2000)).items == []
+
+
+def test_forgetting_a_fact_forgets_its_vague_form(me: Scope) -> None:
+    clara(me)
+    me.facts.forget(clara(me, valid_from=MAY).id)
+    assert me.facts.list(include_replaced=True).items == []
+
+
+def test_forgetting_the_middle_keeps_what_was_true_before(me: Scope) -> None:
+    old = clara(me)
+    middle = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY)
+    exact = me.facts.add(middle.statement, subject="Clara", valid_from=MAY, valid_to=JUNE)
+    assert exact.replaces == middle.id
+    me.facts.retract(exact.id)
+    assert statements(me.facts.list(at=MAY.replace(year=2020))) == [old.statement]
 
 
 def test_times_at_the_ends_of_the_calendar(me: Scope) -> None:
@@ -440,6 +482,23 @@ def test_names_of_one_person(memory: Memory, me: Scope) -> None:
         me.facts.separate("Clara", "clara")
     with pytest.raises(NotFound, match="Berta"):
         me.facts.separate("Clara", "Berta")
+
+
+def test_names_can_be_separated_in_either_order(me: Scope) -> None:
+    me.facts.merge("Clara", "the user's sister")
+    me.facts.merge("Tom", "Clara")
+    me.facts.separate("Clara", "Tom")
+    assert [{entity.name, *entity.aliases} for entity in me.facts.entities()] == [
+        {"Clara", "the user's sister"},
+        {"Tom"},
+    ]
+
+
+def test_forgetting_the_last_fact_removes_the_name(me: Scope) -> None:
+    fact = clara(me)
+    me.facts.merge("Clara", "the user's sister")
+    me.facts.forget(fact.id)
+    assert "Clara" not in str(me.facts.entities())
 
 
 def test_separating_merged_entities_restores_both(me: Scope) -> None:

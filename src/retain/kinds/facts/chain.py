@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from retain.kinds.facts.fact import COLUMNS, PEOPLE, Action, Status, column, index_rows
 from retain.search.index import Index
@@ -55,6 +56,14 @@ class State:
     replaced_how: str | None = None
 
 
+class Replacement(NamedTuple):
+    """The fact that replaces another, why, and since when it is true."""
+
+    id: str
+    how: str | None
+    since: int | None
+
+
 def is_stated(events: Sequence[Event]) -> tuple[bool, bool]:
     """Return whether a fact is stated, and whether a person says so.
 
@@ -77,16 +86,18 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
         newer.setdefault(link.replaces, []).append(link)
     own = {link.id: _own_state(link) for link in chain}
 
-    def replacement(link: Link) -> tuple[Link, str | None] | None:
-        """Return the newest fact that replaces another, and how; facts between may be retracted."""
+    def replacement(link: Link) -> Replacement | None:
+        """Return what replaces a fact; retracted facts between them are passed over."""
         for candidate in reversed(newer.get(link.id, [])):
             if own[candidate.id].status == "active":
-                return candidate, candidate.replaces_how
+                return Replacement(candidate.id, candidate.replaces_how, candidate.valid_from)
         for candidate in reversed(newer.get(link.id, [])):
             later = replacement(candidate) if own[candidate.id].status == "retracted" else None
             if later is not None:
-                fact, how = later
-                return fact, candidate.replaces_how if how == "corrected" else how
+                # What corrects or refines a retracted fact takes its place.
+                how = later.how if later.how == "changed" else candidate.replaces_how
+                since = candidate.valid_from if later.since is None else later.since
+                return Replacement(later.id, how, since)
         return None
 
     result = {}
@@ -94,13 +105,13 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
         state = own[link.id]
         later = replacement(link) if state.status == "active" else None
         if later is not None:
-            fact, how = later
+            is_changed = later.how == "changed"
             state = State(
-                "retracted" if how == "corrected" else "replaced",
+                "retracted" if later.how == "corrected" else "replaced",
                 state.confirmed,
-                _earlier(link.stated_to, fact.valid_from) if how == "changed" else link.stated_to,
-                fact.id,
-                how,
+                _earlier(link.stated_to, later.since) if is_changed else link.stated_to,
+                later.id,
+                later.how,
             )
         result[link.id] = state
     return result

@@ -30,6 +30,8 @@ from retain.storage.tables import OF_AGENT_SESSION
 How = Literal["changed", "refined", "corrected"]
 """Why a fact replaces another: it changed in the world, it is more exact, or it was never so."""
 _SHOWN: dict[How, Action] = {"changed": "replaced", "refined": "refined", "corrected": "corrected"}
+REMOVED = "(removed with its message)"
+"""The statement of a fact whose messages were removed."""
 ALL_MESSAGES = 2**53
 """A number above that of any message."""
 _OF_MESSAGES = "session_id = :session and seq >= :first and seq <= :last"
@@ -201,7 +203,7 @@ class Step:
             step=self._id,
             action=action,
             actor=self._actor,
-            rests=int(bool(evidence)),
+            rests=int(bool(evidence) and self._actor not in PEOPLE),
             other=other,
         )
         self._tx.many(
@@ -284,8 +286,8 @@ def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
             "select id, replaces_how from facts where tenant = :tenant and replaces = :id", id=id
         )
         for newer_id, how in newer:
-            # What corrects this fact takes its place; otherwise the newer fact keeps its reason.
-            kept_how = column(row, "replaces_how") if how == "corrected" else how
+            # What corrects or refines this fact takes its place; a later change keeps its reason.
+            kept_how = how if how == "changed" else column(row, "replaces_how")
             tx.send(
                 """update facts set replaces = :older, replaces_how = :how
                    where tenant = :tenant and id = :id""",
@@ -328,13 +330,18 @@ def remove_of_agent(tx: Transaction, index: Index, agent: str) -> int:
     tx.lock_rows(
         "select 1 from sessions where tenant = :tenant and agent = :agent order by id", agent=agent
     )
-    own = tx.all(
-        "select id, user_id from facts where tenant = :tenant and agent = :agent", agent=agent
+    users = tx.all(
+        f"""select user_id from facts where tenant = :tenant and agent = :agent
+            union select user_id from fact_evidence
+            join facts on facts.tenant = :tenant and facts.id = fact_evidence.fact_id
+            where fact_evidence.tenant = :tenant and {_IN_AGENT_SESSIONS}""",
+        agent=agent,
     )
-    for user in sorted({user for _, user in own}):
+    for (user,) in sorted(users):
         lock_facts(tx, user)
     _remove_evidence(tx, index, _IN_AGENT_SESSIONS, agent=agent)
-    return delete_facts(tx, index, [id for id, _ in own])
+    own = tx.all("select id from facts where tenant = :tenant and agent = :agent", agent=agent)
+    return delete_facts(tx, index, [id for (id,) in own])
 
 
 def _remove_evidence(tx: Transaction, index: Index, condition: str, **values: Any) -> None:
@@ -351,6 +358,32 @@ def _remove_evidence(tx: Transaction, index: Index, condition: str, **values: An
         lock_facts(tx, user)
     tx.send(f"delete from fact_evidence where tenant = :tenant and {condition}", **values)
     refresh(tx, index, [id for id, _ in rows])
+    _blank_unsupported(tx, [id for id, _ in rows])
+
+
+def _blank_unsupported(tx: Transaction, fact_ids: Iterable[str]) -> None:
+    """Remove the words of retracted facts whose messages are all gone, unless a person acted."""
+    for id in fact_ids:
+        tx.send(
+            """update facts set statement = :removed, statement_key = :id, predicate = '', object = ''
+               where tenant = :tenant and id = :id and status = 'retracted' and not exists (
+                   select 1 from fact_evidence where tenant = :tenant and fact_id = :id)
+               and not exists (
+                   select 1 from fact_events where tenant = :tenant and fact_id = :id
+                   and actor in ('user', 'admin'))""",
+            id=id,
+            removed=REMOVED,
+        )
+
+
+def has_word_of_person(tx: Transaction, id: str) -> bool:
+    """Return whether a person ever stated, corrected, confirmed or retracted a fact."""
+    row = tx.one(
+        """select 1 from fact_events where tenant = :tenant and fact_id = :id
+           and actor in ('user', 'admin')""",
+        id=id,
+    )
+    return row is not None
 
 
 def require_fact(tx: Transaction, id: str, user: str | None) -> Row:

@@ -15,12 +15,12 @@ from retain.kinds.facts.fact import Evidence, comparison_key
 from retain.storage.database import Transaction
 
 _ROLE_PREFIX = "the user's "
-ABOUT = """(subject_key = coalesce(:about, subject_key) or subject_key in (
+ABOUT = """(subject_key = :about or subject_key in (
     select alias.name_key from fact_names named join fact_names alias
     on alias.tenant = :tenant and alias.user_id = named.user_id and alias.entity = named.entity
     where named.tenant = :tenant and named.user_id = facts.user_id and named.name_key = :about
     and named.status = 'accepted' and alias.status = 'accepted'))"""
-"""Condition for facts about `:about`, the key of a subject, by any of its names; null: about all."""
+"""Condition for facts about `:about`, the key of a subject, by any of its names."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,14 @@ def merge(tx: Transaction, user: str, name: str, other: str) -> None:
     if entity is None:
         entity = ids.uuid7()
         _insert(tx, user, entity, name, "accepted")
+    # What a person says stays when the messages are removed that said so first.
+    tx.send(
+        """update fact_names set session_id = null, seq = null
+           where tenant = :tenant and user_id = :user and entity in (:entity, :merged)""",
+        user=user,
+        entity=entity,
+        merged=merged,
+    )
     if merged is not None:
         for moved in _names(tx, user):
             if moved.entity == merged and moved.status == "accepted":
@@ -123,6 +131,10 @@ def separate(tx: Transaction, user: str, name: str, other: str) -> None:
     pair = [row for row in names if row.key == key and row.entity in groups]
     if not pair or key == comparison_key(name):
         raise NotFound(what="name", id=other)
+    own = next(row for row in names if row.key == comparison_key(name) and row.entity in groups)
+    if own.merged_from is not None and pair[0].merged_from is None:
+        separate(tx, user, other, name)  # `name` was merged into the entity of `other`
+        return
     for row in pair:
         if row.status == "accepted" and row.merged_from is not None:
             moved = [
@@ -143,6 +155,18 @@ def separate(tx: Transaction, user: str, name: str, other: str) -> None:
         else:
             _delete(tx, user, row.entity, key)
         _insert(tx, user, row.entity, other, "rejected")
+
+
+def remove_unused(tx: Transaction, user: str, name: str) -> None:
+    """Remove a name without facts, after the last fact about it was forgotten."""
+    tx.send(
+        """delete from fact_names where tenant = :tenant and user_id = :user and name_key = :key
+           and not exists (
+               select 1 from facts where facts.tenant = :tenant and facts.user_id = :user
+               and subject_key = :key)""",
+        user=user,
+        key=comparison_key(name),
+    )
 
 
 def learn_name(tx: Transaction, user: str, name: str, other: str, message: Evidence) -> None:

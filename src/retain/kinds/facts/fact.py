@@ -152,7 +152,8 @@ def from_time(moment: datetime | None, field: str) -> int | None:
     return micros
 
 
-TRUE_AT = """(status = 'active' or (status = 'replaced' and replaced_how = 'changed'))
+TRUE_AT = """(status = 'active' or (
+        status = 'replaced' and replaced_how = 'changed' and valid_to is not null))
     and coalesce(valid_from, :earliest) <= :at and coalesce(valid_to, :latest) > :at"""
 """Condition for facts that are true at a time."""
 
@@ -260,18 +261,17 @@ def read_evidence(tx: Transaction, fact_ids: Sequence[str]) -> Mapping[str, list
     """Return the messages of facts, by the fact's id, without those of steps that were undone."""
     sent = {
         id: tx.send(
-            """select distinct session_id, seq from fact_evidence evidence
+            """select session_id, seq from fact_evidence evidence
                where tenant = :tenant and fact_id = :id and exists (
                    select 1 from fact_events event
                    where event.tenant = :tenant and event.fact_id = :id
-                   and event.step = evidence.step and undone = 0)
-               order by session_id, seq""",
+                   and event.step = evidence.step and undone = 0)""",
             id=id,
         )
         for id in fact_ids
     }
     return {
-        id: [Evidence(session, seq) for session, seq in result.rows()]
+        id: [Evidence(session, seq) for session, seq in sorted(set(result.rows()))]
         for id, result in sent.items()
     }
 

@@ -21,6 +21,7 @@ from retain.kinds.facts.changes import (
     Step,
     delete_facts,
     find_twins,
+    has_word_of_person,
     require_fact,
     was_retracted_by_person,
 )
@@ -239,12 +240,15 @@ class Facts(Kind):
         """Return a page of the scope's facts that meet a condition, newest first."""
         size = self._limit(limit)
         last_at, last_id = decode_cursor(after, [int, str]) if after else (LATEST, "")
+        # Without these conditions where they apply, no index could be used.
+        of_user = "user_id = :user" if self._owner.user is not None else "1 = 1"
+        about_subject = "1 = 1" if about is None else f"{ABOUT}"
 
         def work(tx: Transaction) -> list[Fact]:
             rows = tx.all(
                 f"""select {COLUMNS} from facts
-                    where tenant = :tenant and user_id = coalesce(:user, user_id)
-                    and {ABOUT} and topic = coalesce(:topic, topic) and {condition}
+                    where tenant = :tenant and {of_user} and {about_subject}
+                    and topic = coalesce(:topic, topic) and {condition}
                     and (learned_at, id) < (:last_at, :last_id)
                     order by learned_at desc, id desc limit :size""",
                 user=self._owner.user,
@@ -340,15 +344,17 @@ class Facts(Kind):
         return self._write("undo", work, row={"id": id})
 
     def forget(self, id: str) -> None:
-        """Delete a fact with its history. Use `retract` to keep a trace of it.
+        """Delete a fact with its history, and earlier ones with the same words.
 
-        The fact that it replaced does not become true again.
+        The fact that it replaced does not become true again. Use `retract` to keep a trace of it.
         """
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> None:
             row = self._get_locked(tx, id)
-            if self._is_kept_for_people(row):
+            if self._is_kept_for_people(row) or (
+                not self._is_person and has_word_of_person(tx, id)
+            ):
                 raise Conflict(problem=_FOR_PEOPLE)
             older = tx.one(
                 f"""select {COLUMNS} from facts
@@ -356,14 +362,20 @@ class Facts(Kind):
                 older=column(row, "replaces"),
                 id=id,
             )
-            if older is not None and column(older, "replaced_how") == "corrected":
+            if older is not None and column(older, "replaced_how") in ("corrected", "refined"):
                 self._step(tx, column(row, "user_id")).retract(column(older, "id"))
             elif older is not None and column(older, "replaced_how") == "changed":
                 tx.send(
                     "update facts set stated_to = valid_to where tenant = :tenant and id = :older",
                     older=column(older, "id"),
                 )
-            delete_facts(tx, self._services.index, [id])
+            same_words = [
+                column(link, "id")
+                for link in read_chain(tx, id)
+                if column(link, "statement") == column(row, "statement")
+            ]
+            delete_facts(tx, self._services.index, same_words)
+            entities.remove_unused(tx, column(row, "user_id"), column(row, "subject"))
 
         self._write("forget", work, row={"id": id}, frees_space=True)
 
@@ -432,7 +444,7 @@ class Facts(Kind):
             change(tx, user, first, second)
             return entities.find_entity(tx, user, first)
 
-        return self._write(verb, work, subject=first)
+        return self._write(verb, work, subject=comparison_key(first))
 
     def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""
@@ -558,7 +570,24 @@ def _correction(row: Row, words: NewFact, changed_at: int | None) -> NewFact:
             raise Invalid(field="since", problem="is after the fact ceased to be true")
         valid_from = changed_at
         valid_to = None
-    return replace(words, topic=column(row, "topic"), valid_from=valid_from, valid_to=valid_to)
+    object = _corrected_object(row, words.statement)
+    return replace(
+        words,
+        predicate=column(row, "predicate") if object else "",
+        object=object,
+        topic=column(row, "topic"),
+        valid_from=valid_from,
+        valid_to=valid_to,
+    )
+
+
+def _corrected_object(row: Row, statement: str) -> str:
+    """Return the object of a corrected statement that differs from a fact in its object only."""
+    before, mark, after = column(row, "statement").partition(column(row, "object") or "\0")
+    if not mark or not statement.startswith(before):
+        return ""
+    rest = statement[len(before) :].rstrip(".! ")
+    return rest.removesuffix(after.rstrip(".! ")).strip()
 
 
 def _validity(
