@@ -83,9 +83,9 @@ def commands_page() -> str:
     shown = {endpoint.example for endpoint in ENDPOINTS}
     for about_by_name in COMMANDS.values():
         for name, about in about_by_name.items():
-            examples = [line.strip() for line in load_command(name).example.splitlines()]
-            if not shown.issuperset(examples):
-                lines.append(f"- {', '.join(f'`{example}`' for example in examples)}: {about}")
+            example = load_command(name).example.splitlines()[0].strip()
+            if example not in shown:
+                lines.append(f"- `{example}`: {about}")
     return "\n".join(lines).rstrip() + "\n"
 
 
