@@ -198,9 +198,14 @@ class Webhooks:
 
         def work(tx: Transaction) -> int:
             _find(tx, id)
+            tx.send(
+                """update webhooks set retry_at = 0
+                   where tenant = :tenant and id = :id and tries = 0""",
+                id=id,
+            )
             return tx.run(
                 """update dead_letters set replay = 1
-                   where tenant = :tenant and webhook_id = :id and replay = 0""",
+                   where tenant = :tenant and webhook_id = :id""",
                 id=id,
             )
 

@@ -167,8 +167,10 @@ def remove_old(tx: Transaction, size: int) -> int | None:
         last=last,
     )
     tx.send(
-        "delete from dead_letters where tenant = :tenant and failed_at < :old",
+        """delete from dead_letters
+           where tenant = :tenant and (failed_at < :old or created_at < :oldest)""",
         old=tx.now - DEAD_LETTER_DAYS * clock.DAY,
+        oldest=tx.now - (DEAD_LETTER_DAYS + RETENTION_DAYS) * clock.DAY,
     )
     tx.send("update event_numbers set removed_to = :last where tenant = :tenant", last=last)
     return tx.run("delete from events where tenant = :tenant and number <= :last", last=last)
