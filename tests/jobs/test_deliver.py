@@ -373,6 +373,11 @@ def test_webhooks_belong_to_one_tenant(recorded: Memory, hooks: Webhooks) -> Non
         assert receiver.deliveries == []
         with pytest.raises(AlreadyExists):
             hooks.add("acme", receiver.url)
+        other, _ = hooks.add("acme", receiver.url + "&other=1")
+        with pytest.raises(AlreadyExists):
+            hooks.edit("acme", other.id, url=receiver.url)
+        hooks.edit("acme", other.id, url=other.url, paused=True)
+        hooks.remove("acme", other.id)
         with pytest.raises(Invalid, match="kinds: must be some of"):
             hooks.add("acme", receiver.url + "&x=1", ["feelings"])
         for number in range(MAX_WEBHOOKS - 1):
