@@ -305,7 +305,9 @@ def populate(memory: Memory, tenant: str, word: str) -> Scope:
         context=me.context("s2", word),
     )
     me.summaries.fold("s2")
-    me.facts.add(f"{word} is a fact", evidence=["s1#1"])
+    me.facts.add(f"{word} is a fact", subject=word, evidence=["s1#1"])
+    by_tool = memory.scope(tenant=tenant, user=me.owner.user, agent=me.owner.agent, source="tool")
+    by_tool.facts.add(f"{word} waits for a person")
     me.notes.overwrite("first")
     me.notes.overwrite(word)
     old = datetime.now(UTC) - timedelta(days=6)

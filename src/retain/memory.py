@@ -119,7 +119,7 @@ class Scope:
     ) -> SearchResults:
         """Search all memories of the scope by words and by meaning; return the best hits first.
 
-        Up to three facts follow the other hits, beyond `limit`, unless `kinds` leaves them out.
+        `facts` of the result has up to three facts beside the hits, unless `kinds` leaves them out.
 
         kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
         at:        when the question is asked (default: now); "last week" is relative to it

@@ -20,6 +20,7 @@ STATUS = {
     "TooLarge": (413, 2),
     "NotFound": (404, 3),
     "NoSection": (404, 3),
+    "EventsRemoved": (410, 3),
     "Unauthorized": (401, 8),
     "Forbidden": (403, 8),
     "NoIssuer": (503, 8),

@@ -88,10 +88,11 @@ def test_facts_change_nothing_about_the_other_hits(
     for _ in range(5):
         query = sentence(random_, 3)
         for limit in (3, 10, 25):
-            hits = with_facts.search(query, limit=limit)
-            others = [hit.kind for hit in hits][:limit]
-            assert "facts" not in others or len(others) < limit
-            assert len(hits) <= limit + MAX_FACTS
+            results = with_facts.search(query, limit=limit)
+            assert len(results.hits) <= limit
+            assert len(results.facts) <= MAX_FACTS
+            assert all(hit.kind == "messages" for hit in results.hits)
+            assert all(fact.kind == "facts" for fact in results.facts)
             assert message_hits(with_facts, query, limit=limit) == message_hits(
                 without_facts, query, limit=limit
             )
@@ -101,14 +102,15 @@ def test_facts_change_nothing_about_the_other_hits(
         )
 
 
-def test_a_search_returns_facts_after_the_other_hits(me: Scope) -> None:
+def test_a_search_returns_facts_beside_the_hits(me: Scope) -> None:
     me.sessions.add("trip")
     for number in range(12):
         me.messages.append("trip", "user", f"Clara saw the harbour of Porto, day {number}.")
     fact = me.facts.add("Clara lives in Porto.", subject="Clara", evidence=["trip#3"])
-    hits = me.search("Where in Porto does Clara live?")
-    assert [hit.kind for hit in hits] == ["messages"] * 10 + ["facts"]
-    assert hits[10].id == fact.id
+    results = me.search("Where in Porto does Clara live?")
+    assert [hit.kind for hit in results] == ["messages"] * 10
+    assert [found.id for found in results.facts] == [fact.id]
+    assert len(me.search("Where in Porto does Clara live?", limit=1)) == 1
     assert [hit.id for hit in me.search("Clara in Porto", kinds=["facts"])] == [fact.id]
     assert {hit.kind for hit in me.search("Clara in Porto", kinds=["messages"])} == {"messages"}
     assert [hit.id for hit in me.facts.search("Clara in Porto")] == [fact.id]
@@ -119,8 +121,8 @@ def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
     me.messages.append("trip", "user", "Clara lives by the harbour.")
     for number in range(8):
         me.facts.add(f"Clara lives in house {number}.", subject="Clara")
-    kinds = [hit.kind for hit in me.search("Where does Clara live?")]
-    assert kinds == ["messages", *["facts"] * MAX_FACTS]
+    results = me.search("Where does Clara live?")
+    assert (len(results.hits), len(results.facts)) == (1, MAX_FACTS)
 
 
 def test_only_current_facts_are_found(memory: Memory, me: Scope) -> None:
@@ -132,7 +134,7 @@ def test_only_current_facts_are_found(memory: Memory, me: Scope) -> None:
     by_tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
     assert by_tool.facts.add("Clara lives in Rome.", subject="Clara").status == "pending"
 
-    for hits in (me.search("Clara lives"), me.search("Clara lives", kinds=["facts"])):
+    for hits in (me.search("Clara lives").facts, me.search("Clara lives", kinds=["facts"])):
         assert [hit.text for hit in hits] == ["Clara lives in Porto."]
     history = me.facts.list(include_replaced=True)
     assert {fact.statement for fact in history} == {
@@ -150,10 +152,10 @@ def test_a_fact_disappears_when_it_ceases_to_be_true(
     session = scope.sessions.add("now").id
     end = DAY + timedelta(hours=1)
     scope.facts.add("Clara stays in Porto.", subject="Clara", valid_to=end)
-    assert [hit.kind for hit in scope.search("Where is Clara staying?")] == ["facts"]
+    assert len(scope.search("Where is Clara staying?").facts) == 1
     assert "Clara stays in Porto." in scope.context(session, "Where is Clara?").text()
     now.micros = int(end.timestamp() * 1_000_000)
-    assert list(scope.search("Where is Clara staying?")) == []
+    assert scope.search("Where is Clara staying?").facts == []
     assert "Porto" not in scope.context(session, "Where is Clara?").text()
     assert scope.facts.profile() == ""
 

@@ -140,6 +140,7 @@ def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:
         "facts",
         "consolidations",
         "retention",
+        "webhooks",
     }
     assert (mine["started_at"], mine["worked_at"]) == (None, None), (
         "when the server works is about all tenants"

@@ -265,7 +265,7 @@ def test_a_forgotten_linked_fact_and_a_failing_server_are_reported(
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("was forgotten")
     failure = {"status": 500, "json": {"detail": "Out of order."}}
-    page.route("**/api/facts?*", lambda route: route.fulfill(**failure))  # type: ignore[arg-type]
+    page.route("**/api/facts?*", lambda route: route.fulfill(**failure))
     web.open(FACTS)
     expect(page.get_by_role("alert").first).to_contain_text("Out of order.")
     page.unroute("**/api/facts?*")

@@ -1622,7 +1622,7 @@ export interface paths {
          * Search all memories of the scope by words and by meaning; return the best hits first.
          * @description Search all memories of the scope by words and by meaning; return the best hits first.
          *
-         *     Up to three facts follow the other hits, beyond `limit`, unless `kinds` leaves them out.
+         *     `facts` of the result has up to three facts beside the hits, unless `kinds` leaves them out.
          *
          *     kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
          *     at:        when the question is asked (default: now); "last week" is relative to it
@@ -4936,6 +4936,9 @@ export interface components {
         /**
          * SearchResults
          * @description The hits of a search, best first; `legs` says if words and vectors were used, or why not.
+         *
+         *     `facts` has up to three facts that match, beside the hits: facts repeat what messages say and
+         *     must not take their places. A search for facts alone has them as its hits.
          */
         SearchResults: {
             /** Hits */
@@ -4944,6 +4947,8 @@ export interface components {
             legs: {
                 [key: string]: string;
             };
+            /** Facts */
+            facts: components["schemas"]["Hit"][];
         };
         /**
          * ServiceRequestBody
@@ -12471,6 +12476,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12588,6 +12594,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];

@@ -83,10 +83,10 @@ def _result_lines(
     results: SearchResults, arguments: Arguments, width: int, style: Style
 ) -> Iterator[str]:
     query_words = words.query_words(arguments.query)
-    for number, hit in enumerate(results, 1):
+    for number, hit in enumerate([*results.hits, *results.facts], 1):
         yield from _hit_lines(number, hit, arguments, query_words, width, style)
         yield ""
-    if not results.hits:
+    if not results.hits and not results.facts:
         yield from wrap(_advice(arguments), width)
 
 

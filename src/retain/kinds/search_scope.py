@@ -7,7 +7,7 @@ A search takes two reads, because the question is embedded between them and neve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from retain.base import canonical, clock, limits
@@ -31,10 +31,15 @@ FOREIGN_SOURCES = frozenset({"tool", "import"})
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The hits of a search, best first; `legs` says if words and vectors were used, or why not."""
+    """The hits of a search, best first; `legs` says if words and vectors were used, or why not.
+
+    `facts` has up to three facts that match, beside the hits: facts repeat what messages say and
+    must not take their places. A search for facts alone has them as its hits.
+    """
 
     hits: list[Hit]
     legs: Mapping[str, str]
+    facts: list[Hit] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -47,25 +52,18 @@ class SearchResults:
 
 
 MAX_FACTS = 3
-"""Facts that a search returns after its other hits."""
+"""Facts that a search returns beside its hits."""
 
 
 @dataclass(frozen=True)
 class RankedHits:
     """The hits of a search, best first, and the facts that match.
 
-    Facts repeat what messages say. They are ranked apart and follow the other hits, which are the
-    same as without facts.
+    Facts are ranked apart, so that the hits are the same as without facts.
     """
 
     hits: list[Hit]
     facts: list[Hit]
-
-    def with_facts(self, limit: int) -> list[Hit]:
-        """Return up to `limit` hits, then the facts that are at least as likely as the last one."""
-        hits = self.hits[:limit]
-        min_score = hits[-1].score if len(hits) == limit else 0.0
-        return [*hits, *[fact for fact in self.facts if fact.score >= min_score]]
 
 
 def search(
@@ -106,8 +104,11 @@ def search(
         facts, _ = rerank(reranker, question, ranked.facts)
         ranked = RankedHits(hits, facts)
         legs = {**legs, "reranker": outcome}
-    hits = ranked.with_facts(limit)
-    return SearchResults([hit for hit in hits if hit.score >= min_score], legs)
+    hits = [hit for hit in ranked.hits[:limit] if hit.score >= min_score]
+    # If there are enough hits, a fact is at least as likely to be wanted as the last of them.
+    min_fact_score = hits[-1].score if len(hits) == limit else min_score
+    facts = [fact for fact in ranked.facts if fact.score >= min_fact_score]
+    return SearchResults(hits, legs, facts)
 
 
 def checked_query(services: Services, query: str) -> str:

@@ -34,6 +34,7 @@ TAGS = {
     "memory": "Search, context and turns over all kinds of memory.",
     "chat": "Chat with an agent that has this memory.",
     "access": "API keys and their permissions.",
+    "events": "The stream of events, and webhooks that receive them.",
     "web": "Sign-in and start data of the web app.",
     "admin": "The audit log; export and erasure of a user's data.",
     "operations": "Health and status of the server.",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -183,7 +184,7 @@ def test_recall_creates_no_database(hooks: Hooks) -> None:
 
 
 def test_cursor_saves_prompts_and_answers(hooks: Hooks, project: Path) -> None:
-    payload = {
+    payload: dict[str, Any] = {
         "session_id": None,
         "cwd": None,
         "conversation_id": "c1",
@@ -277,7 +278,7 @@ def test_two_hooks_at_once_save_everything_once(
 
 
 def test_a_locked_database_ends_the_hook_in_time(hooks: Hooks, project: Path) -> None:
-    payload = {"conversation_id": "c1", "generation_id": "g1"}
+    payload: dict[str, Any] = {"conversation_id": "c1", "generation_id": "g1"}
     hooks.call("cursor", "beforeSubmitPrompt", prompt=QUESTION, **payload)
     connection = apsw.Connection(str(data_folder() / "projects.db"))
     connection.execute("begin immediate")

@@ -178,7 +178,7 @@ def _search_answer(hits: MemoryHits, terms: Sequence[str], thread: str | None) -
     """Return the best hits, as many as the answer has room for."""
     shown: list[Answer] = []
     cost = 0
-    for hit in hits.results:
+    for hit in [*hits.results.hits, *hits.results.facts]:
         if hit.kind == "refs":
             ref = hits.refs.get(hit.id)
             if ref is None:

@@ -378,6 +378,7 @@ class PostgresDatabase:
     def step(self, step: Step) -> bool:
         self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
         deadline = time.monotonic() + MIGRATION_SECONDS
+        is_retry = False
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
             while True:
                 try:
@@ -387,6 +388,12 @@ class PostgresDatabase:
                         ).fetchone()
                         if lock_row and lock_row[0]:
                             return self._apply_when_free(connection, step, deadline)
+                except errors.DuplicateTable:
+                    # PostgreSQL looks up names in a cache that is renewed when a transaction
+                    # begins: another process may have created the tables since then.
+                    if is_retry:
+                        raise
+                    is_retry = True
                 except errors.InsufficientPrivilege as error:
                     if roles.is_role_error(error):
                         raise SettingsError(

@@ -84,14 +84,15 @@ function Results({ search, change }: { search: SearchQuery; change: (change: Par
   if (loaded.error) return <Failure error={loaded.error} retry={loaded.reload} />;
   if (!loaded.data) return <Loading label="Searching" />;
   const { results, sessions, question } = loaded.data;
+  const found = [...results.hits, ...results.facts];
   return (
     <div className={css.searchFound} aria-busy={loaded.loading}>
-      {noKeywordMatch(results.hits) && <p role="status">{NO_KEYWORD_MATCH}</p>}
-      {results.hits.length === 0 && <NoResults search={search} change={change} />}
+      {noKeywordMatch(found) && <p role="status">{NO_KEYWORD_MATCH}</p>}
+      {found.length === 0 && <NoResults search={search} change={change} />}
       <Legs results={results} />
-      {results.hits.length > 0 && (
+      {found.length > 0 && (
         <ol className={css.hits} aria-label="Found">
-          {results.hits.map((hit) => (
+          {found.map((hit) => (
             <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
               <HitCard hit={hit} question={question} sessions={sessions} openRef={setOpened} />
             </li>
