@@ -54,7 +54,8 @@ def commands_page() -> str:
         "",
         "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` describe every option; this page is an overview.",
         "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they apply,",
-        'before the command or after it. The examples up to "Other commands" leave out `--user ada` and `--agent scout`.',
+        "before the command or after it. The examples of a kind leave out its heading, `--user ada` and `--agent scout`:",
+        "`add trip` under `retain sessions` means `retain sessions add trip --user ada --agent scout`.",
         "",
         'With `--json`, a record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, and any other',
         "list is an array. Errors are objects on standard error.",
@@ -66,10 +67,11 @@ def commands_page() -> str:
         endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.kind == kind.name]
         if not endpoints:
             continue
-        lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
+        lines += ["", f"## retain {kind.name}", "", inspect.getdoc(kind) or "", ""]
         for endpoint in endpoints:
             about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
             example = re.sub(r" --(user|agent) \w+", "", endpoint.example)
+            example = example.removeprefix(f"retain {kind.name} ")
             lines.append(f"- `{example}`: {about}")
     lines += [
         "",
@@ -81,9 +83,9 @@ def commands_page() -> str:
     shown = {endpoint.example for endpoint in ENDPOINTS}
     for about_by_name in COMMANDS.values():
         for name, about in about_by_name.items():
-            examples = [line.strip() for line in load_command(name).example.splitlines()]
-            if not shown.issuperset(examples):
-                lines.append(f"- {', '.join(f'`{example}`' for example in examples)}: {about}")
+            example = load_command(name).example.splitlines()[0].strip()
+            if example not in shown:
+                lines.append(f"- `{example}`: {about}")
     return "\n".join(lines).rstrip() + "\n"
 
 

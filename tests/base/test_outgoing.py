@@ -38,6 +38,10 @@ from tests.receiver import Receiver
         "64:ff9b:1::1",
         "2002:7f00:1::",
         "2001:0:1::1",
+        "192.0.0.192",
+        "::ffff:192.0.0.192",
+        "fec0::1",
+        "::ffff:0:7f00:1",
     ],
 )
 def test_addresses_of_private_networks(address: str) -> None:
@@ -69,6 +73,27 @@ def test_the_connection_goes_to_the_address_that_was_checked(
     with pytest.raises(RequestFailed, match="ConnectionRefusedError"):
         post("http://rebinding.example:8080/", b"{}", {}, allow_private=False)
     assert connected == [("203.0.114.1", 8080)]
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://[2606:4700:4700::1111]/", b"[2606:4700:4700::1111]"),
+        ("http://[2606:4700:4700::face]/", b"[2606:4700:4700::face]"),
+        ("http://[2606:4700:4700::1111]:8080/", b"[2606:4700:4700::1111]:8080"),
+        ("http://8.8.8.8/", b"8.8.8.8"),
+    ],
+)
+def test_the_host_header_of_an_address(
+    monkeypatch: pytest.MonkeyPatch, url: str, host: bytes
+) -> None:
+    here, there = socket.socketpair()
+    monkeypatch.setattr(socket, "create_connection", lambda *_: here)
+    there.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    with there:
+        assert post(url, b"{}", {}, allow_private=False) == 204
+        lines = there.recv(10_000).split(b"\r\n")
+    assert b"Host: " + host in lines
 
 
 def test_one_private_address_among_several_is_enough_to_refuse(

@@ -59,6 +59,7 @@ def hooks(recorded: Memory, ada: Scope) -> Webhooks:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outgoing, "SECONDS", 1.0)
     monkeypatch.setattr(deliver, "FIRST_RETRY_SECONDS", 0.000_001)
+    monkeypatch.setattr(deliver, "REPLAY_RETRY_SECONDS", 0.000_001)
 
 
 def run(memory: Memory) -> JobResult:
@@ -187,12 +188,37 @@ def test_a_refused_event_becomes_a_dead_letter_and_can_be_replayed(
         assert hooks.replay("acme", webhook.id) == 1
         receiver.behaviour = 400
         assert run(recorded).failed == 1
-        assert hooks.get("acme", webhook.id).dead_letters == 1, "it waits for another replay"
+        assert hooks.get("acme", webhook.id).dead_letters == 1
         receiver.behaviour = 200
-        assert hooks.replay("acme", webhook.id) == 1
         assert run(recorded) == JobResult(done=1)
         assert (hooks.get("acme", webhook.id).dead_letters, receiver.numbers[-1]) == (0, 2)
         assert job_problems(recorded, ["acme"]) == []
+
+
+def test_a_replay_to_a_receiver_that_is_down_waits_and_new_events_go_on(
+    recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
+    monkeypatch.setattr(deliver, "REPLAY_RETRY_SECONDS", 100.0)
+    with Receiver(500) as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        for number in range(3):
+            ada.state.set("theme", number)
+        assert run(recorded).failed == 3
+        assert hooks.replay("acme", webhook.id) == 3
+        receiver.deliveries.clear()
+        result = run(recorded)
+        assert (result.failed, result.left) == (1, 1), "the first failure ends the run"
+        assert run(recorded) == JobResult(), "not due yet"
+
+        receiver.behaviour = 200
+        ada.state.set("theme", 3)
+        assert run(recorded) == JobResult(done=1), "new events do not wait"
+        assert run(recorded) == JobResult(), "an event does not shorten the pause"
+        assert hooks.get("acme", webhook.id).dead_letters == 3
+        assert hooks.replay("acme", webhook.id) == 3, "a new replay ends the pause"
+        assert run(recorded) == JobResult(done=3)
+    assert receiver.numbers == [2, 5, 3, 4, 2], "a refused letter is tried after the others"
 
 
 def test_a_webhook_gets_only_the_kinds_it_wants(
@@ -347,6 +373,11 @@ def test_webhooks_belong_to_one_tenant(recorded: Memory, hooks: Webhooks) -> Non
         assert receiver.deliveries == []
         with pytest.raises(AlreadyExists):
             hooks.add("acme", receiver.url)
+        other, _ = hooks.add("acme", receiver.url + "&other=1")
+        with pytest.raises(AlreadyExists):
+            hooks.edit("acme", other.id, url=receiver.url)
+        hooks.edit("acme", other.id, url=other.url, paused=True)
+        hooks.remove("acme", other.id)
         with pytest.raises(Invalid, match="kinds: must be some of"):
             hooks.add("acme", receiver.url + "&x=1", ["feelings"])
         for number in range(MAX_WEBHOOKS - 1):

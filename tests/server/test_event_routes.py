@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
@@ -73,7 +72,9 @@ def test_a_stream_sends_each_event_once_and_resumes(server: tuple[Memory, str]) 
         events = received(stream.iter_lines())
         assert [next(events)[0], next(events)[0]] == [2, 3]
     with http.stream("GET", "/api/events") as stream:
-        events = received(stream.iter_lines())
+        lines = stream.iter_lines()
+        assert [next(lines), next(lines)] == ["id: 3", "retry: 1000"], "at once"
+        events = received(lines)
         http.put("/api/state/d", json={"value": 4}, headers=user)
         assert next(events)[0] == 4, "without a number, only new events"
 
@@ -94,6 +95,7 @@ def test_bad_requests_for_events(server: tuple[Memory, str]) -> None:
     assert client(server, user="ada").get("/api/events").status_code == 403
     assert http.get("/api/events", params={"after": -1}).status_code == 422
     assert http.get("/api/events", headers={"Last-Event-ID": "x"}).status_code == 422
+    assert http.get("/api/events", headers={"Last-Event-ID": "5000"}).status_code == 409
     for number in range(3):
         memory.scope(tenant="acme", user="ada").state.set("k", number)
     with raw(memory.settings.database) as database:
@@ -105,9 +107,13 @@ def test_bad_requests_for_events(server: tuple[Memory, str]) -> None:
 
 
 @one_engine
-def test_without_events_there_is_no_stream(calling: Calling) -> None:
-    response = calling("acme").get("/api/events")
-    assert (response.status_code, "events: on" in response.json()["detail"]) == (409, True)
+def test_without_events_there_are_no_stream_and_no_new_webhooks(calling: Calling) -> None:
+    http = calling("acme")
+    for response in (
+        http.get("/api/events"),
+        http.post("/api/webhooks", json={"url": "https://1.1.1.1/"}),
+    ):
+        assert (response.status_code, "events: on" in response.json()["detail"]) == (409, True)
 
 
 def test_a_revoked_key_ends_its_stream(server: tuple[Memory, str]) -> None:
@@ -170,7 +176,10 @@ def test_webhooks_are_for_admins_of_the_whole_tenant(calling: Calling) -> None:
 
 
 @one_engine
-def test_private_networks_are_refused_over_http(http: TestClient) -> None:
+def test_private_networks_are_refused_over_http(
+    open_memory: Callable[..., Memory], calling: Calling
+) -> None:
+    http = calling(over=create_app(open_memory(events="on")))
     for url in ("http://127.0.0.1:7700/", "http://169.254.169.254/latest/meta-data"):
         response = http.post("/api/webhooks", json={"url": url})
         assert (response.status_code, response.json()["field"]) == (422, "url")

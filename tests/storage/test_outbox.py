@@ -11,7 +11,7 @@ import pytest
 
 from retain import Memory, Scope
 from retain.base import clock
-from retain.base.errors import EventsRemoved, NotFound
+from retain.base.errors import Conflict, EventsRemoved, NotFound
 from retain.jobs.runner import JobRunner
 from retain.storage import outbox
 from retain.storage.database import Transaction
@@ -176,6 +176,16 @@ def test_erasing_a_user_removes_their_events_and_reuses_no_number(
         (1, "changed", "user:bob kept"),
         (5, "erased", "ada"),
     ]
+
+
+def test_a_number_that_is_yet_to_come_is_an_error(recorded: Memory, ada: Scope) -> None:
+    """A reader of a restored backup would otherwise miss the events up to its old position."""
+    ada.state.set("k", 1)
+    assert recorded.events(tenant="acme", after=1) == []
+    with pytest.raises(Conflict, match="no event 2 yet: the last one is 1"):
+        recorded.events(tenant="acme", after=2)
+    with pytest.raises(Conflict, match="the last one is 0"):
+        recorded.events(tenant="other", after=1)
 
 
 def test_old_events_are_removed_and_a_late_reader_is_told(

@@ -12476,6 +12476,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12593,6 +12594,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];

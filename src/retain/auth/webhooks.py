@@ -101,8 +101,7 @@ class Webhooks:
                 raise Invalid(
                     field="url", problem=f"cannot be added: a tenant has at most {MAX_WEBHOOKS}"
                 )
-            if tx.one("select 1 from webhooks where tenant = :tenant and url = :url", url=url):
-                raise AlreadyExists(what="webhook", id=url)
+            _check_new(tx, url, id)
             tx.run(
                 """insert into webhooks (tenant, id, url, secret, kinds, position, tries, retry_at,
                                          error, paused, created_at)
@@ -168,6 +167,9 @@ class Webhooks:
         joined = None if kinds is None else _join_kinds(kinds)
 
         def work(tx: Transaction) -> Webhook:
+            if url is not None:
+                tx.lock("webhooks")
+                _check_new(tx, url, id)
             tx.run(
                 """update webhooks
                    set url = coalesce(:url, url), kinds = coalesce(:kinds, kinds),
@@ -198,9 +200,14 @@ class Webhooks:
 
         def work(tx: Transaction) -> int:
             _find(tx, id)
+            tx.send(
+                """update webhooks set retry_at = 0
+                   where tenant = :tenant and id = :id and tries = 0""",
+                id=id,
+            )
             return tx.run(
                 """update dead_letters set replay = 1
-                   where tenant = :tenant and webhook_id = :id and replay = 0""",
+                   where tenant = :tenant and webhook_id = :id""",
                 id=id,
             )
 
@@ -277,6 +284,15 @@ def _join_kinds(kinds: Iterable[str]) -> str:
 
 def _change(verb: str, tenant: str, id: str) -> Change:
     return Change("webhooks", verb, tenant, subject=id, event="none")
+
+
+def _check_new(tx: Transaction, url: str, id: str) -> None:
+    """Raise AlreadyExists if another webhook has the address."""
+    row = tx.one(
+        "select 1 from webhooks where tenant = :tenant and url = :url and id <> :id", url=url, id=id
+    )
+    if row:
+        raise AlreadyExists(what="webhook", id=url)
 
 
 def _find(tx: Transaction, id: str) -> Webhook:

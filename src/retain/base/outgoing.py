@@ -32,7 +32,13 @@ METADATA_ADDRESSES = frozenset({ipaddress.ip_address("168.63.129.16")})
 """Services of cloud providers for their machines that have a public address."""
 IPV4_NETWORKS = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("64:ff9b::/96"))
 """Their addresses contain an IPv4 address in their last 32 bits."""
-LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+PRIVATE_NETWORKS = (
+    ipaddress.ip_network("192.0.0.0/24"),
+    ipaddress.ip_network("64:ff9b:1::/48"),  # local NAT64
+    ipaddress.ip_network("fec0::/10"),  # site-local
+    ipaddress.ip_network("::ffff:0:0:0/96"),  # IPv4 addresses, translated
+)
+"""Networks that `is_global` takes for public ones in some versions of Python."""
 
 
 class RequestFailed(Exception):
@@ -148,13 +154,15 @@ def is_public(address: str) -> bool:
     """Return whether an address is on the internet, and not on this machine or in its network."""
     parsed: Address = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.teredo or parsed in LOCAL_NAT64:
+        if parsed.teredo:
             return False
         if any(parsed in network for network in IPV4_NETWORKS):
             parsed = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
         else:
             parsed = parsed.ipv4_mapped or parsed.sixtofour or parsed
-    return parsed.is_global and not parsed.is_multicast and parsed not in METADATA_ADDRESSES
+    if parsed in METADATA_ADDRESSES or any(parsed in network for network in PRIVATE_NETWORKS):
+        return False
+    return parsed.is_global and not parsed.is_multicast
 
 
 def _connection(
@@ -168,12 +176,13 @@ def _connection(
     port = parts.port or (443 if is_encrypted else 80)
     opened = _open(addresses, port, deadline)
     connection: http.client.HTTPConnection
+    # With a port, http.client takes the host as it is, and puts an IPv6 address into brackets.
     try:
         if is_encrypted:
             opened = _trust().wrap_socket(opened, server_hostname=host)
-            connection = http.client.HTTPSConnection(host, parts.port)
+            connection = http.client.HTTPSConnection(host, port)
         else:
-            connection = http.client.HTTPConnection(host, parts.port)
+            connection = http.client.HTTPConnection(host, port)
     except BaseException:  # an interruption must not leave the connection open
         opened.close()
         raise

@@ -3,7 +3,7 @@
 The position of a webhook moves after each event that its service accepted. If this process dies in
 between, the event is sent again with the same id. A lease keeps two processes from sending the same
 events at the same time. An event that is refused again and again becomes a dead letter, and the
-events after it go on.
+events after it go on. Dead letters are sent again after the new events, and do not hold these up.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MAX_TRIES = 10
 FIRST_RETRY_SECONDS = 5.0
 RETRY_FACTOR = 3.0
 MAX_RETRY_SECONDS = 6 * 3600.0
+REPLAY_RETRY_SECONDS = 60.0
+"""The pause after a dead letter was refused again."""
 MAX_ERROR_LENGTH = 300
 EVENTS_PER_READ = 100
 LEASE_SECONDS = 30.0
@@ -94,10 +96,11 @@ def problems(services: Services, tenant: str) -> list[str]:
 def _due_webhooks(tx: Transaction) -> list[str]:
     rows = tx.all(
         """select w.id from webhooks w join event_numbers n on n.tenant = w.tenant
-           where w.tenant = :tenant and w.paused = 0 and w.retry_at <= :now and (
-               w.position < n.last_number or exists (
+           where w.tenant = :tenant and w.paused = 0 and (
+               (w.position < n.last_number and (w.tries = 0 or w.retry_at <= :now))
+               or (w.retry_at <= :now and exists (
                    select 1 from dead_letters d
-                   where d.tenant = w.tenant and d.webhook_id = w.id and d.replay = 1))
+                   where d.tenant = w.tenant and d.webhook_id = w.id and d.replay = 1)))
            order by w.id"""
     )
     return [id for (id,) in rows]
@@ -141,38 +144,45 @@ class _Delivery:
                 leases.release(self._database, lease)
 
     def _next(self, tx: Transaction) -> _Batch | None:
-        """Return the next events, dead letters that are sent again first; None at the end."""
+        """Return the next events, then dead letters that are sent again; None at the end.
+
+        `retry_at` is for the next event if that has failed (`tries`), otherwise for dead letters.
+        """
         row = tx.one(
-            """select url, secret, kinds, position, retry_at from webhooks
+            """select url, secret, kinds, position, tries, retry_at from webhooks
                where tenant = :tenant and id = :id and paused = 0""",
             id=self._id,
         )
         if row is None:
             return None
-        url, secret, kinds, position, retry_at = row
-        letters = tx.all(
-            f"""select {EVENT_COLUMNS} from dead_letters
-                where tenant = :tenant and webhook_id = :id and replay = 1
-                order by number limit :limit""",
-            id=self._id,
-            limit=EVENTS_PER_READ,
-        )
-        if letters:
-            return _Batch(url, secret, [event_from_row(letter) for letter in letters], None)
+        url, secret, kinds, position, tries, retry_at = row
+        if tries and retry_at > tx.now:
+            return None
         rows = tx.all(
             f"""select {EVENT_COLUMNS} from events
                 where tenant = :tenant and number > :position order by number limit :limit""",
             position=position,
             limit=EVENTS_PER_READ,
         )
-        if not rows or retry_at > tx.now:
+        if rows:
+            wanted = [
+                event
+                for event in map(event_from_row, rows)
+                if not kinds or event.kind in kinds.split(",")
+            ]
+            return _Batch(url, secret, wanted, rows[-1][0])
+        if retry_at > tx.now:
             return None
-        wanted = [
-            event
-            for event in map(event_from_row, rows)
-            if not kinds or event.kind in kinds.split(",")
-        ]
-        return _Batch(url, secret, wanted, rows[-1][0])
+        letters = tx.all(
+            f"""select {EVENT_COLUMNS} from dead_letters
+                where tenant = :tenant and webhook_id = :id and replay = 1
+                order by failed_at, number limit :limit""",
+            id=self._id,
+            limit=EVENTS_PER_READ,
+        )
+        if not letters:
+            return None
+        return _Batch(url, secret, [event_from_row(letter) for letter in letters], None)
 
     def _send(self, batch: _Batch, event: Event, lease: leases.Lease) -> JobResult | None:
         """Send one event and store the result; None if the next run shall go on."""
@@ -201,7 +211,7 @@ class _Delivery:
             if not leases.held(tx, lease):
                 return None
             if batch.position is None:
-                return self._store_replay(tx, event, error)
+                return self._store_replay(tx, batch, event, error)
             return self._store(tx, batch, event, error)
 
         return self._database.write(self._tenant, store, idempotent=True)
@@ -238,7 +248,8 @@ class _Delivery:
                 error=error,
             )
         tx.send(
-            """update webhooks set position = :number, tries = 0, retry_at = 0, error = :error,
+            """update webhooks set position = :number, tries = 0, error = :error,
+                   retry_at = case when tries = 0 then retry_at else 0 end,
                    delivered_at = case when :error = '' then :now else delivered_at end
                where tenant = :tenant and id = :id and position < :number""",
             id=self._id,
@@ -247,17 +258,24 @@ class _Delivery:
         )
         return JobResult(failed=1, errors=self._errors(error)) if error else JobResult(done=1)
 
-    def _store_replay(self, tx: Transaction, event: Event, error: str) -> JobResult:
-        """Remove a dead letter that was accepted; otherwise it waits for the next replay."""
+    def _store_replay(self, tx: Transaction, batch: _Batch, event: Event, error: str) -> JobResult:
+        """Remove a dead letter that was accepted; otherwise try it again later, after the others."""
         if error:
             tx.send(
-                """update dead_letters set replay = 0, error = :error, failed_at = :now
+                """update dead_letters set error = :error, failed_at = :now
                    where tenant = :tenant and webhook_id = :id and number = :number""",
                 id=self._id,
                 number=event.number,
                 error=error,
             )
-            return JobResult(failed=1, errors=self._errors(error))
+            tx.send(
+                """update webhooks set retry_at = :retry_at
+                   where tenant = :tenant and id = :id and url = :url""",
+                id=self._id,
+                url=batch.url,
+                retry_at=clock.after(tx.now, REPLAY_RETRY_SECONDS, "seconds"),
+            )
+            return JobResult(failed=1, left=1, errors=self._errors(error))
         tx.send(
             """delete from dead_letters
                where tenant = :tenant and webhook_id = :id and number = :number""",

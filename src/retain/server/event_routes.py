@@ -126,6 +126,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             body=WebhookRequest,
             result=shape(NewWebhook),
             status=201,
+            error_statuses=(409, 507),
         ),
         admin_route(
             method="GET",
@@ -142,6 +143,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             handler=handlers.edit,
             body=WebhookEdit,
             result=shape(Webhook),
+            error_statuses=(409, 507),
             path_help=path_help,
         ),
         admin_route(
@@ -193,8 +195,7 @@ class _Handlers:
         """
         principal = await self._authenticator.authorize(request, "read")
         principal.require_whole_tenant("read the events of the tenant")
-        if self._memory.settings.events == "off":
-            raise Conflict(problem="events are off; start the server with the setting `events: on`")
+        self._require_events()
         after = query.after
         if (last := request.headers.get(LAST_EVENT)) is not None:
             if not (last.isascii() and last.isdigit() and len(last) < 16):
@@ -211,6 +212,10 @@ class _Handlers:
             partial(self._authenticator.is_authorized, request, "read"),
         )
 
+    def _require_events(self) -> None:
+        if self._memory.settings.events == "off":
+            raise Conflict(problem="events are off; start the server with the setting `events: on`")
+
     def _read(self, tenant: str, after: int) -> list[Event]:
         return self._memory.events(after=after, limit=EVENTS_PER_READ, tenant=tenant)
 
@@ -219,7 +224,8 @@ class _Handlers:
     ) -> AsyncGenerator[bytes, None]:
         beat = time.monotonic()
         pause = SOON
-        yield b"retry: 1000\n\n"
+        # With the id, a client that reconnects before the first event misses none.
+        yield f"id: {after}\nretry: 1000\n\n".encode()
         while not self._app.state.stopping.is_set():
             for event in events:
                 yield encode_event(event.number, event.type, as_json(event))
@@ -246,6 +252,7 @@ class _Handlers:
     async def add(self, request: Request, body: WebhookRequest) -> Response:
         """Add a webhook, which gets every event from now on. Only this response has its secret."""
         principal = await self._admin(request)
+        self._require_events()
         webhooks = self._webhooks(request, principal, "webhooks_add")
         webhook, secret = await run_in_threadpool(
             webhooks.add, principal.tenant, body.url, body.kinds

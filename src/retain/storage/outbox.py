@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from retain.base import clock, masking
-from retain.base.errors import EventsRemoved
+from retain.base.errors import Conflict, EventsRemoved
 from retain.storage.database import Row, Transaction
 
 EventType = Literal["added", "changed", "removed", "learned", "erased"]
@@ -100,13 +100,21 @@ def last_number(tx: Transaction) -> int:
 def read(tx: Transaction, after: int, limit: int) -> list[Event]:
     """Return the events after a number, oldest first; 0 means from the oldest one on.
 
-    Raises EventsRemoved if events after the number were removed because of their age.
+    Raises EventsRemoved if events after the number were removed because of their age, and Conflict
+    if the number is yet to come, as after the restore of a backup.
     """
     if after:
-        row = tx.one("select removed_to from event_numbers where tenant = :tenant")
-        removed = row[0] if row else 0
+        row = tx.one("select last_number, removed_to from event_numbers where tenant = :tenant")
+        last, removed = row or (0, 0)
         if after < removed:
             raise EventsRemoved(after=after, days=RETENTION_DAYS)
+        if after > last:
+            problem = (
+                f"There is no event {after} yet: the last one is {last}. If a backup was restored, "
+                "read the current data, and continue without `after`, or with `after=0` from the "
+                "oldest event"
+            )
+            raise Conflict(problem=problem)
     rows = tx.all(
         f"""select {EVENT_COLUMNS} from events where tenant = :tenant and number > :after
             order by number limit :limit""",
@@ -167,8 +175,10 @@ def remove_old(tx: Transaction, size: int) -> int | None:
         last=last,
     )
     tx.send(
-        "delete from dead_letters where tenant = :tenant and failed_at < :old",
+        """delete from dead_letters
+           where tenant = :tenant and (failed_at < :old or created_at < :oldest)""",
         old=tx.now - DEAD_LETTER_DAYS * clock.DAY,
+        oldest=tx.now - (DEAD_LETTER_DAYS + RETENTION_DAYS) * clock.DAY,
     )
     tx.send("update event_numbers set removed_to = :last where tenant = :tenant", last=last)
     return tx.run("delete from events where tenant = :tenant and number <= :last", last=last)

@@ -270,6 +270,63 @@ def test_a_new_version_replaces_its_own_entries(project: Path, tmp_path: Path) -
     assert tree(tmp_path) == {}
 
 
+def test_what_the_host_wrote_into_a_created_file_stays(project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "home/.claude.json"
+    assert install("claude-code", "--user") == 0
+    file.write_text(json.dumps({**read(file), "projects": {"/work": {}}}, indent=2))
+    assert install("claude-code", "--user", "--database", "sqlite:////srv/memory.db") == 0
+    assert main(["uninstall", "claude-code", "--user", "--yes"]) == 0
+    assert read(file) == {"projects": {"/work": {}}}
+
+
+def test_a_comment_in_a_created_file_stays(project: Path) -> None:
+    file = project / ".mcp.json"
+    assert install("claude-code", "--project") == 0
+    file.write_text("// mine\n" + file.read_text())
+    assert main(["uninstall", "claude-code", "--project", "--yes"]) == 0
+    assert file.read_text() == "// mine\n{}\n"
+
+
+def test_hooks_of_others_in_the_same_group_stay(project: Path) -> None:
+    file = project / ".claude" / "settings.json"
+    assert install("claude-code", "--project") == 0
+    settings = read(file)
+    own = {"type": "command", "command": "say done"}
+    settings["hooks"]["Stop"][0]["hooks"].append(own)
+    settings["hooks"]["PreCompact"][0]["hooks"].insert(0, own)
+    file.write_text(json.dumps(settings, indent=2))
+    assert main(["uninstall", "claude-code", "--project", "--yes"]) == 0
+    group = [{"hooks": [own]}]
+    assert read(file) == {"hooks": {"PreCompact": group, "Stop": group}}
+
+
+@pytest.mark.parametrize(
+    ("command", "is_own"),
+    [
+        ("retain hook codex Stop || exit 0", True),
+        ("'/home/a b/retain' hook codex Stop --database x || exit 0", True),
+        ('"C:\\a b\\retain.exe" hook codex Stop', True),
+        ("/usr/bin/retainer hook codex Stop", False),
+        ("/usr/bin/retainer hook pre-commit run", False),
+        ("/usr/bin/retain hook pre-commit run", False),
+        ("echo /usr/bin/retain hook codex Stop", False),
+    ],
+)
+def test_hooks_of_retain_are_recognized(command: str, is_own: bool) -> None:
+    assert is_own_hook({"hooks": [{"command": command}]}) is is_own
+
+
+def test_comments_around_a_removed_table_stay(project: Path) -> None:
+    file = project / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(OTHER_TOML)
+    assert install("codex", "--project") == 0
+    more = '\n# about the next\n\n# table\n[tui]\ntheme = "dark"\n'
+    file.write_text(file.read_text() + more)
+    assert main(["uninstall", "codex", "--project", "--yes"]) == 0
+    assert file.read_text() == OTHER_TOML + more
+
+
 def test_a_linked_file_stays_a_link(project: Path, tmp_path: Path) -> None:
     target = tmp_path / "dotfiles.json"
     target.write_text("{}\n")

@@ -92,6 +92,30 @@ def test_a_trailing_comma_stays() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "position", "after"),
+    [
+        ('{ // mine\n "a": 1}', 0, "{ // mine\n}"),
+        ('{ // mine\n "a": 1 /* b */ }', 0, "{ // mine\n /* b */ }"),
+        ('{"a": 1, // mine\r\n "b": 2}', 1, '{"a": 1 // mine\r\n}'),
+        ('{"a": 1, // mine\n "b": 2, "c": 3}', 1, '{"a": 1, // mine\n "c": 3}'),
+        ('{ // mine\n "a": 1\n}', 0, "{ // mine\n}"),
+        ('{"a": 1, "b": 2, "a": 3}', 2, '{"a": 1, "b": 2}'),
+    ],
+)
+def test_a_comment_before_a_removed_member_hides_nothing(
+    text: str, position: int, after: str
+) -> None:
+    assert jsonc.remove_child(text, jsonc.parse(text), position) == after
+    jsonc.parse(after)
+
+
+def test_of_a_repeated_key_the_last_counts() -> None:
+    node = jsonc.parse('{"a": 1, "b": 2, "a": 3}')
+    assert node.position("a") == 2
+    assert node.children[node.position("a")] is node.child("a")
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ('{"a": 1', "line 1: a comma or } is missing"),

@@ -23,12 +23,17 @@ from typing import Any
 
 from retain.base.errors import Conflict, Invalid
 from retain.integrations.coding_agents import jsonc
-from retain.integrations.coding_agents.hosts import NAME, Addition, Host, Place
+from retain.integrations.coding_agents.hosts import HOSTS, NAME, Addition, Host, Place
 from retain.integrations.coding_agents.jsonc import EditError, Insertion
 from retain.integrations.coding_agents.project import data_folder
 
 RECORD = "installed.json"
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_OWN_COMMAND = re.compile(
+    r"""(?:'.*[/\\]|".*[/\\]|[^\s'"]*[/\\])?retain(?:\.exe)?['"]? hook """
+    rf"(?:{'|'.join(HOSTS)}) \w+"
+)
+"""The start of a hook's command: the program, maybe in quotes, and a host."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class FileChange:
     before: str | None
     after: str | None
     insertions: list[Insertion] = field(default_factory=list)
+    existed: bool = True  # without retain's entries
 
     def diff(self) -> str:
         """Return the change as a unified diff."""
@@ -75,7 +81,7 @@ def plan_install(host: Host, place: Place, command: Sequence[str]) -> list[FileC
             if clean != before and _same(before, after, additions):
                 continue  # the entries are there already
         if after != before:
-            changes.append(FileChange(file, before, after, insertions))
+            changes.append(FileChange(file, before, after, insertions, clean is not None))
     return changes
 
 
@@ -108,10 +114,10 @@ def apply_changes(changes: Sequence[FileChange]) -> None:
             change.file.unlink()
         else:
             _write(change.file, change.after)
-        earlier = record.pop(str(change.file), None)
+        record.pop(str(change.file), None)
         if change.insertions:
             record[str(change.file)] = {
-                "existed": earlier["existed"] if earlier else change.before is not None,
+                "existed": change.existed,
                 "digest": _digest(change.after or ""),
                 "insertions": change.insertions,
             }
@@ -180,10 +186,12 @@ def _without(
     """Return a file's text without retain's entries; None if nothing is left of the file."""
     if text is None:
         return None
+    was_created = bool(record) and not (record or {})["existed"]
     if record and record["digest"] == _digest(text):
         restored = jsonc.undo(text, [(at, inserted) for at, inserted in record["insertions"]])
         if restored is not None:
-            return restored if record["existed"] else None
+            is_empty = restored.strip("\ufeff \t\r\n") in ("", "{}")
+            return None if was_created and is_empty else restored
     first = additions[0]
     if first.kind == "file":
         return None if text.startswith(first.value.partition("\n")[0]) else text
@@ -194,10 +202,20 @@ def _without(
     result = text
     for addition in reversed(additions):
         result = _without_entry(result, addition)
-    was_created = bool(record) and not (record or {})["existed"]
-    if result != text and was_created and set(jsonc.parse(result).value) <= {"version"}:
+    jsonc.parse(result)
+    if result != text and was_created and _is_left_over(result, additions):
         return None
     return result
+
+
+def _is_left_over(text: str, additions: Sequence[Addition]) -> bool:
+    """Report if a file holds nothing but what retain created it with."""
+    try:
+        value = json.loads(text)
+    except ValueError:  # a comment, which somebody else wrote
+        return False
+    has_version = any(addition.path == ("version",) for addition in additions)
+    return value == {} or (has_version and value == {"version": 1})
 
 
 def _without_entry(text: str, addition: Addition) -> str:
@@ -205,13 +223,17 @@ def _without_entry(text: str, addition: Addition) -> str:
     path = addition.path
     if addition.kind == "item":
         node = jsonc.find(text, path)
-        positions = range(len(node.children)) if node and isinstance(node.value, list) else ()
-        ours = [at for at in positions if node and is_own_hook(node.value[at])]
-        for position in reversed(ours):
-            if node is not None:
-                text = jsonc.remove_child(text, node, position)
-                node = jsonc.find(text, path)
-        if not ours or (node and node.children):
+        if node is None or not isinstance(node.value, list):
+            return text
+        before = text
+        for item in reversed(range(len(node.children))):  # from the end: places before it stay
+            group = node.children[item]
+            if is_own_hook(group.value):
+                text = jsonc.remove_child(text, node, item)
+            elif isinstance(group.value, dict) and (inner := group.child("hooks")):
+                text = _without_own_hooks(text, inner)
+            node = jsonc.find(text, path) or node
+        if text == before or node.children:
             return text
     else:
         node = jsonc.find(text, path)
@@ -219,6 +241,15 @@ def _without_entry(text: str, addition: Addition) -> str:
             return text
         text = _remove_member(text, path)
     return _prune(text, path if addition.kind == "item" else path[:-1])
+
+
+def _without_own_hooks(text: str, hooks: jsonc.Node) -> str:
+    """Remove retain's hooks from a group that has also hooks of the user."""
+    ours = [at for at, hook in enumerate(hooks.children) if is_own_hook(hook.value)]
+    for position in reversed(ours):
+        text = jsonc.remove_child(text, hooks, position)
+        hooks = jsonc.node_at(text, hooks.start)
+    return text
 
 
 def _prune(text: str, path: Sequence[str]) -> str:
@@ -235,7 +266,7 @@ def _remove_member(text: str, path: Sequence[str]) -> str:
     parent = jsonc.find(text, path[:-1])
     if parent is None:
         return text
-    return jsonc.remove_child(text, parent, parent.keys.index(path[-1]))
+    return jsonc.remove_child(text, parent, parent.position(path[-1]))
 
 
 def _without_table(text: str, addition: Addition) -> str:
@@ -251,9 +282,13 @@ def _without_table(text: str, addition: Addition) -> str:
     while match := header.search(result):
         following = _TABLE.search(result, match.end())
         end = following.start() if following else len(result)
-        result = result[: match.start()] + result[end:]
-    if result.endswith("\n\n") and not text.endswith("\n\n"):
-        result = result[:-1]
+        lines = result[match.start() : end].splitlines(keepends=True)
+        while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+            end -= len(lines.pop())  # comments before the next table are not retain's
+        head = result[: match.start()]
+        if head.endswith(("\n\n", "\r\n\r\n")):  # the blank line before the table
+            head = head[: -2 if head.endswith("\r\n") else -1]
+        result = head + result[end:]
     del data[group][name]
     if not data[group] and group not in _parse_toml(result):
         del data[group]
@@ -269,10 +304,12 @@ def is_own_server(value: Any) -> bool:
 
 
 def is_own_hook(value: Any) -> bool:
-    """Report if a hook was written by `retain install`."""
+    """Report if a hook, or every hook of a group, was written by `retain install`."""
     hooks = value.get("hooks", [value]) if isinstance(value, dict) else []
-    commands = [str(hook.get("command", "")) for hook in hooks if isinstance(hook, dict)]
-    return any(re.search(r"retain\S* hook [a-z-]+ ", command) for command in commands)
+    if not isinstance(hooks, list):
+        return False
+    commands = [str(hook.get("command", "")) if isinstance(hook, dict) else "" for hook in hooks]
+    return bool(commands) and all(_OWN_COMMAND.match(command) for command in commands)
 
 
 def _same(before: str | None, after: str, additions: Sequence[Addition]) -> bool:

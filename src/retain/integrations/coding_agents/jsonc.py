@@ -41,10 +41,11 @@ class Node:
 
     def child(self, key: str) -> Node | None:
         """Return the value of a key of an object; of the last, if the key is repeated."""
-        if key not in self.keys:
-            return None
-        position = len(self.keys) - 1 - self.keys[::-1].index(key)
-        return self.children[position]
+        return self.children[self.position(key)] if key in self.keys else None
+
+    def position(self, key: str) -> int:
+        """Return the position of a key of an object; of the last, if the key is repeated."""
+        return len(self.keys) - 1 - self.keys[::-1].index(key)
 
 
 def parse(text: str) -> Node:
@@ -56,6 +57,11 @@ def parse(text: str) -> Node:
     if end != len(text):
         raise parser.error("there is text after the end of the document", end)
     return node
+
+
+def node_at(text: str, start: int) -> Node:
+    """Return the value that starts at a place."""
+    return _Parser(text).value(start, 0)
 
 
 class _Parser:
@@ -205,9 +211,14 @@ def _insert(text: str, node: Node, key: str | None, value: Any) -> list[Insertio
 
 
 def remove_child(text: str, node: Node, position: int) -> str:
-    """Return the text without one child of an object or a list, its comma and its line break."""
+    """Return the text without one child of an object or a list, its comma and its line break.
+
+    The line break stays where it ends a comment that would hide the text after the child.
+    """
     child = node.children[position]
     start = node.key_starts[position] if node.keys else child.start
+    gap = text[node.children[position - 1].end if position else node.start + 1 : start]
+    comment = ["", *_COMMENT.findall(gap)][-1].rstrip()
     start = len(text[:start].rstrip())
     end = child.end
     parser = _Parser(text)
@@ -219,6 +230,9 @@ def remove_child(text: str, node: Node, position: int) -> str:
         text = text[:before] + text[before + 1 :]
         start -= 1
         end -= 1
+    ends_in_comment = comment.startswith("//") and gap.rstrip().endswith(comment)
+    if ends_in_comment and not re.match(r"[ \t]*\r?\n", text[end:]):
+        start = text.index("\n", start) + 1
     text = text[:start] + text[end:]
     if len(node.children) == 1 and not text[node.start + 1 : start].strip():
         close = len(text) - len(text[start:].lstrip())
