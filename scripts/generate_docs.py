@@ -52,7 +52,7 @@ def commands_page() -> str:
     lines = [
         "# The command line",
         "",
-        "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` describe every option; this page is an overview.",
+        "This page is an overview; `--help` after any command describes its options.",
         "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they apply,",
         "before the command or after it. The examples of a kind leave out its heading, `--user ada` and `--agent scout`:",
         "`add trip` under `retain sessions` means `retain sessions add trip --user ada --agent scout`.",
