@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from retain import Memory, NewMessage, Settings
+from retain.auth.webhooks import Webhooks
 from retain.cli.main import main
+from tests.receiver import Receiver
 
 EXTRACTIVE = "summary_enabled: true\nsummary_model: extractive\n"
 
@@ -103,6 +105,34 @@ def test_repeated_runs_until_stopped(database: str, how: signal.Signals) -> None
     ] == [1, 1]
     with Memory.open(database, settings=Settings()) as memory:
         assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_a_slow_webhook_does_not_delay_other_jobs(database: str) -> None:
+    with Receiver("slow") as receiver:
+        with Memory.open(database, settings=Settings(events="private")) as memory:
+            hooks = Webhooks(memory.database, memory.services.writer, allow_private=True)
+            hooks.add("default", receiver.url)
+            state = memory.scope(tenant="default", user="ada").state
+            for number in range(30):
+                state.set("theme", number)
+        words = ["-m", "retain.cli.main", "jobs", "--database", database, "--every", "0.05"]
+        command = [sys.executable, *words, "--set", "events=private"]
+        worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            wait_until(lambda: covered(database) == 29)
+            assert receiver.arrived.wait(60)
+            with Memory.open(database, settings=Settings()) as memory:
+                memory.scope(tenant="default", user="ada", agent="scout").messages.extend(
+                    "s", [NewMessage("user", "One more.")] * 41
+                )
+            before = len(receiver.deliveries)
+            wait_until(lambda: covered(database) == 70)
+            assert len(receiver.deliveries) <= before + 2, "while the events are still being sent"
+            worker.send_signal(signal.SIGTERM)
+            _, err = worker.communicate(timeout=100)
+        finally:
+            worker.kill()
+    assert (worker.returncode, err) == (0, b"Stopped.\n")
 
 
 def wait_until(condition: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from retain import Memory
+from retain.base import limits
 from retain.base.errors import Unreachable
 from retain.jobs.embed import lag
 from retain.jobs.job import JobResult
@@ -140,6 +141,15 @@ def test_the_pause_grows_with_the_duration_of_a_round(working: Background) -> No
     assert working._rest(10.0) >= 0.9 * 190
     working._failures = 20
     assert working._rest(100.0) <= module.MAX_REST_SECONDS
+
+
+@one_engine
+def test_the_pause_of_deliveries_does_not_grow(open_memory: Callable[..., Memory]) -> None:
+    """A delivery only waits for a receiver, and retries are due after five seconds."""
+    app = create_app(open_memory(events="on"), jobs=False)
+    jobs, deliveries = app.state.background
+    assert jobs._rest(10.0) > 100
+    assert deliveries._rest(20.0) <= limits.JOB_INTERVAL_SECONDS
 
 
 @one_engine

@@ -51,7 +51,7 @@ const CODES: Record<number, ErrorCode> = {
 };
 
 /** The error of a response, which may come from a proxy and have any format. */
-export function errorOf(status: number, headers: Headers, text: string): RetainError {
+export function toError(status: number, headers: Headers, text: string): RetainError {
   const problem = parseObject(text);
   const textOf = (name: string) => (typeof problem[name] === "string" ? (problem[name] as string) : undefined);
   const location = headers.get("location");
@@ -74,14 +74,14 @@ export function errorOfEvent(data: { type: string; detail: string; status: numbe
   return new RetainError({ ...data, code: code as ErrorCode, title: "No answer" });
 }
 
-/** The error of a server that cannot be reached, or is not a retain server. */
-export function noServer(url: string, problem: string): RetainError {
-  const detail = `The server ${url} does not answer: ${problem}.`;
+/** The error of a server that does not answer, breaks off, or is not a retain server. */
+export function unreachableError(url: string, problem: string): RetainError {
+  const detail = `The server at ${url} ${problem}.`;
   return new RetainError({ code: "no-server", status: 0, title: "No server", detail });
 }
 
 /** The seconds of a `Retry-After` header: a number, or a date. */
-export function retryAfterSeconds(header: string | null): number {
+function retryAfterSeconds(header: string | null): number {
   let seconds = Number(header || 1);
   if (Number.isNaN(seconds)) seconds = (Date.parse(header ?? "") - Date.now()) / 1000;
   return Number.isNaN(seconds) ? 1 : Math.max(0, seconds);

@@ -1,5 +1,5 @@
 // Requests: headers, retries, timeouts and streams of events.
-import { errorOf, noServer, RetainError, retryAfterSeconds } from "./errors.js";
+import { RetainError, toError, unreachableError } from "./errors.js";
 import type { Owner } from "./types.js";
 
 export type RetainOptions = {
@@ -24,6 +24,10 @@ export type HttpRequest = {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
+  /** Seconds for which the server may wait before it answers, in addition to the timeout. */
+  waitSeconds?: number;
+  /** False for a request that must not be sent again if it may have happened. Default: true. */
+  isRepeatable?: boolean;
 };
 
 export type HttpResponse = { status: number; headers: Headers; bytes: ArrayBuffer };
@@ -33,7 +37,8 @@ export type ServerEvent = { id: number; event: string; data: Record<string, unkn
 /** The global `process`, which browsers do not have. */
 type WithProcess = { process?: { env: Record<string, string | undefined> } };
 
-const MAX_PAUSE_SECONDS = 5;
+const MAX_PAUSE_SECONDS = 5; // in addition to Retry-After
+const MAX_RETRY_AFTER_SECONDS = 30;
 const MAX_SILENCE_MS = 60_000; // of a stream, which sends a heartbeat every few seconds
 const RETRIED_STATUSES = [429, 503];
 const CONTENT_TYPES = ["application/json", "application/octet-stream", "application/jsonl", ""];
@@ -68,21 +73,21 @@ export class Http {
         response = await this.#attempt(request, init);
       } catch (error) {
         request.signal?.throwIfAborted();
-        if (!retriesLeft) throw noServer(this.url, reason(error));
-        await this.backOff(retriesLeft - 1, request.signal);
-        continue;
-      }
-      if (RETRIED_STATUSES.includes(response.status) && retriesLeft) {
-        const seconds = retryAfterSeconds(response.headers.get("retry-after"));
-        await pause(Math.min(seconds, MAX_PAUSE_SECONDS), request.signal);
+        const failure = noAnswer(this.url, error);
+        if (!retriesLeft || request.isRepeatable === false) throw failure;
+        await this.backOff(retriesLeft - 1, failure, request.signal);
         continue;
       }
       if (response.status < 200 || response.status >= 300) {
-        throw errorOf(response.status, response.headers, new TextDecoder().decode(response.bytes));
+        const failure = toError(response.status, response.headers, new TextDecoder().decode(response.bytes));
+        const mayHaveHappened = failure.code === "in-doubt" && request.isRepeatable === false;
+        if (!retriesLeft || mayHaveHappened || !isTemporary(failure, RETRIED_STATUSES)) throw failure;
+        await this.backOff(retriesLeft - 1, failure, request.signal);
+        continue;
       }
       const contentType = (response.headers.get("content-type") ?? "").split(";")[0] ?? "";
       if (!CONTENT_TYPES.includes(contentType.trim())) {
-        throw noServer(this.url, `it sent ${contentType}, which a retain server never sends`);
+        throw unreachableError(this.url, `is not a retain server: it sent ${contentType}`);
       }
       return response;
     }
@@ -90,16 +95,17 @@ export class Http {
 
   /** The events of a stream. Throws an error with the code `no-server` if the stream breaks off. */
   async *events(request: HttpRequest): AsyncGenerator<ServerEvent> {
-    const silence = new Timeout(MAX_SILENCE_MS, request.signal);
+    const silence = new Timeout(request.signal);
     const init = { ...this.#init(request), signal: silence.signal };
+    silence.restart(this.#timeout);
     try {
       const response = await this.#fetch(this.#address(request), init);
-      if (!response.ok) throw errorOf(response.status, response.headers, await response.text());
+      if (!response.ok) throw toError(response.status, response.headers, await response.text());
       if (!response.body) return;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const parse = eventParser();
       for (;;) {
-        silence.restart();
+        silence.restart(MAX_SILENCE_MS);
         const { done, value } = await reader.read();
         if (done) return;
         silence.stop(); // the reader of the events may take its time
@@ -107,22 +113,24 @@ export class Http {
       }
     } catch (error) {
       request.signal?.throwIfAborted();
-      throw error instanceof RetainError ? error : noServer(this.url, reason(error));
+      throw error instanceof RetainError ? error : noAnswer(this.url, error);
     } finally {
       silence.stop();
       silence.abort(); // closes the connection if the caller stopped reading
     }
   }
 
-  /** Wait before a retry, longer each time. */
-  backOff(retriesLeft: number, signal?: AbortSignal): Promise<void> {
+  /** Wait before a retry: as long as the server asks, and some time by chance, longer with each attempt. */
+  backOff(retriesLeft: number, failure: RetainError, signal?: AbortSignal): Promise<void> {
     const attempt = this.retries - retriesLeft - 1;
-    return pause(Math.min(0.1 * 4 ** attempt, MAX_PAUSE_SECONDS), signal);
+    const jitter = Math.min(0.1 * 4 ** attempt, MAX_PAUSE_SECONDS) * (0.5 + Math.random() / 2);
+    const retryAfter = failure.retryAfter ?? (failure.status ? 1 : 0);
+    return pause(retryAfter + jitter, signal);
   }
 
   async #attempt(request: HttpRequest, init: RequestInit): Promise<HttpResponse> {
-    const timeout = new Timeout(this.#timeout, request.signal);
-    timeout.restart();
+    const timeout = new Timeout(request.signal);
+    timeout.restart(this.#timeout + (request.waitSeconds ?? 0) * 1000);
     try {
       const response = await this.#fetch(this.#address(request), { ...init, signal: timeout.signal });
       return { status: response.status, headers: response.headers, bytes: await response.arrayBuffer() };
@@ -159,18 +167,16 @@ export class Http {
 class Timeout {
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();
-  readonly #milliseconds: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(milliseconds: number, signal: AbortSignal | undefined) {
-    this.#milliseconds = milliseconds;
+  constructor(signal: AbortSignal | undefined) {
     this.signal = signal ? AbortSignal.any([signal, this.#controller.signal]) : this.#controller.signal;
   }
 
-  restart(): void {
+  restart(milliseconds: number): void {
     this.stop();
-    const expire = () => this.#controller.abort(new Error(`no response within ${this.#milliseconds / 1000} s`));
-    this.#timer = setTimeout(expire, this.#milliseconds);
+    const expire = () => this.#controller.abort(new Error(`no response within ${milliseconds / 1000} s`));
+    this.#timer = setTimeout(expire, milliseconds);
   }
 
   stop(): void {
@@ -207,12 +213,18 @@ function queryValue(value: unknown): string | undefined {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-function reason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? error.cause.message : error.message;
+/** Return true for an error with one of the statuses and without a long Retry-After. */
+export function isTemporary(error: RetainError, statuses: number[]): boolean {
+  return statuses.includes(error.status) && (error.retryAfter ?? 0) <= MAX_RETRY_AFTER_SECONDS;
 }
 
-/** Wait for some seconds, less by chance so that clients do not retry together, or until the signal is aborted. */
+function noAnswer(url: string, error: unknown): RetainError {
+  let reason = String(error);
+  if (error instanceof Error) reason = error.cause instanceof Error ? error.cause.message : error.message;
+  return unreachableError(url, `does not answer: ${reason}`);
+}
+
+/** Wait for some seconds, or until the signal is aborted. */
 function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -224,7 +236,7 @@ function pause(seconds: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener("abort", cancel);
       resolve();
     };
-    const timer = setTimeout(finish, seconds * 1000 * (0.5 + Math.random() / 2));
+    const timer = setTimeout(finish, seconds * 1000);
     signal?.addEventListener("abort", cancel, { once: true });
   });
 }

@@ -1,7 +1,7 @@
 // The client: `new Retain({ url, apiKey }).scope({ user, agent })` has the verbs of the Python library.
 import { Api } from "./api.js";
-import { errorOfEvent, noServer, RetainError } from "./errors.js";
-import { Http, type RetainOptions } from "./http.js";
+import { errorOfEvent, RetainError, unreachableError } from "./errors.js";
+import { Http, isTemporary, type RetainOptions } from "./http.js";
 import type { paths, Reply } from "./schema.js";
 import type { ChatEvent, ChatOptions, InputOf, Method, OutputOf, Owner, PathWith, RequestOptions } from "./types.js";
 import { ScopeVerbs } from "./verbs.js";
@@ -12,6 +12,9 @@ export { type Page, Pages } from "./pages.js";
 export type * from "./schema.js";
 export type * from "./types.js";
 export * from "./verbs.js";
+
+/** Statuses after which a turn is resumed: its key protects it. 0 is a server that does not answer. */
+const RESUMED_STATUSES = [0, 429, 502, 503, 504];
 
 /** A connection to a retain server. */
 export class Retain {
@@ -26,7 +29,10 @@ export class Retain {
     return new Scope(new Api(this.#http, owner));
   }
 
-  /** Send any request of the API that is not a verb, such as `request("get", "/api/status")`. */
+  /** Send any request of the API that is not a verb, such as `request("get", "/api/status")`.
+   *
+   * A write is sent again only if the server rejected it (429, 503): without an answer, it may have happened.
+   */
   request<M extends Method, P extends PathWith<M>>(
     method: M,
     path: P,
@@ -40,7 +46,7 @@ export class Retain {
     });
     const api = new Api(this.#http, {});
     if (method === "get") return api.read("GET", filled, fields);
-    return api.write(method.toUpperCase(), filled, fields);
+    return api.write(method.toUpperCase(), filled, fields, { isRepeatable: false });
   }
 }
 
@@ -52,7 +58,7 @@ export class Scope extends ScopeVerbs {
     for await (const { event, data } of this.chatStream(message, options)) {
       if (event === "message") reply = data;
     }
-    if (!reply) throw noServer(this.api.http.url, "it ended the turn without an answer");
+    if (!reply) throw unreachableError(this.api.http.url, "ended the turn without an answer");
     return reply;
   }
 
@@ -72,6 +78,7 @@ export class Scope extends ScopeVerbs {
     let lastId = 0;
     let retriesLeft = this.api.http.retries;
     for (;;) {
+      let failure: RetainError;
       const request = resumePath ? { method: "GET", path: resumePath, owner: this.api.owner } : start;
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (lastId) headers["Last-Event-ID"] = String(lastId);
@@ -89,12 +96,14 @@ export class Scope extends ScopeVerbs {
           if (event.event === "error") firstError ??= errorOfEvent(event.data);
           yield event;
         }
-        throw noServer(this.api.http.url, "it closed the stream before the end of the answer");
+        throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");
       } catch (error) {
-        if (!(error instanceof RetainError) || error.code !== "no-server" || !retriesLeft) throw error;
+        if (!(error instanceof RetainError) || error === firstError) throw error;
+        if (!retriesLeft || !isTemporary(error, RESUMED_STATUSES)) throw error;
+        failure = error;
         retriesLeft -= 1;
       }
-      await this.api.http.backOff(retriesLeft, signal);
+      await this.api.http.backOff(retriesLeft, failure, signal);
     }
   }
 }

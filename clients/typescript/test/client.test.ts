@@ -19,6 +19,14 @@ const failure = (code: string, status: number, detail: RegExp) => (error: unknow
   return true;
 };
 
+/** A fetch without a response, until the request is aborted. */
+const silent: typeof fetch = (_, init) =>
+  new Promise((_, reject) => init?.signal?.addEventListener("abort", () => reject(init.signal?.reason)));
+
+/** The response of a server that rejects a request. */
+const rejected = (status: number, retryAfter = 0, code = "overloaded") =>
+  Response.json({ type: `/problems/${code}` }, { status, headers: { "Retry-After": String(retryAfter) } });
+
 test("a scope remembers and recalls", async () => {
   const me = scope();
   const session = await me.sessions.resume();
@@ -129,7 +137,7 @@ test("a caller's idempotency key is used", async () => {
 });
 
 test("a busy server is asked again when it says so", async () => {
-  const busy = () => Response.json({ type: "/problems/overloaded" }, { status: 503, headers: { "Retry-After": "0" } });
+  const busy = () => rejected(503);
   let calls = 0;
   const me = scope({ fetch: async (input, init) => (calls++ < 2 ? busy() : fetch(input, init)) });
   await me.notes.read();
@@ -142,17 +150,80 @@ test("a busy server is asked again when it says so", async () => {
   });
 });
 
+test("a request that is not a verb is not sent again if it may have happened", async () => {
+  let calls = 0;
+  const create = (respond: () => Promise<Response>) => {
+    calls = 0;
+    const counting: typeof fetch = (input, init) => (calls++ ? fetch(input, init) : respond());
+    const client = new Retain({ url, fetch: counting });
+    return client.request("post", "/api/keys", { name: randomUUID(), permissions: ["read"] });
+  };
+  const lost = async () => Promise.reject(new TypeError("connection lost"));
+  await assert.rejects(create(lost), failure("no-server", 0, /connection lost/));
+  assert.equal(calls, 1);
+  await assert.rejects(
+    create(async () => rejected(503, 0, "in-doubt")),
+    failure("in-doubt", 503, /answered 503/),
+  );
+  assert.equal(calls, 1);
+  for (const status of [429, 503]) {
+    assert.ok(await create(async () => rejected(status)));
+    assert.equal(calls, 2);
+  }
+});
+
+test("a retry is not earlier than the server asks", async () => {
+  const times: number[] = [];
+  const busyOnce: typeof fetch = async (input, init) => {
+    times.push(performance.now());
+    return times.length > 1 ? fetch(input, init) : rejected(429, 1);
+  };
+  await scope({ fetch: busyOnce }).notes.read();
+  assert.equal(times.length, 2);
+  assert.ok((times[1] ?? 0) - (times[0] ?? 0) >= 995);
+});
+
+test("a server that asks for a long pause is an error with retryAfter", async () => {
+  let calls = 0;
+  const busy: typeof fetch = async () => {
+    calls += 1;
+    return rejected(429, 60, "too-many");
+  };
+  const me = scope({ fetch: busy });
+  const isTooMany = (error: unknown) => {
+    assert.ok(error instanceof RetainError);
+    assert.equal(error.retryAfter, 60);
+    return failure("too-many", 429, /answered 429/)(error);
+  };
+  await assert.rejects(me.notes.read(), isTooMany);
+  assert.equal(calls, 1);
+  await assert.rejects(me.chat("Hello"), isTooMany);
+  assert.equal(calls, 2);
+});
+
+test("a call that waits has more time", async () => {
+  let calls = 0;
+  const counting: typeof fetch = (input, init) => {
+    calls += 1;
+    return fetch(input, init);
+  };
+  const me = scope({ fetch: counting, timeout: 500 });
+  assert.deepEqual(await me.notes.changes({ wait: 1 }), []);
+  assert.equal(calls, 1);
+});
+
 test("a server that does not answer is an error with the code no-server", async () => {
   const nobody = new Retain({ url: "http://127.0.0.1:9", retries: 0 }).scope();
   await assert.rejects(nobody.notes.read(), failure("no-server", 0, /127\.0\.0\.1:9 does not answer/));
-  const silent: typeof fetch = (_, init) =>
-    new Promise((_, reject) => init?.signal?.addEventListener("abort", () => reject(init.signal?.reason)));
   const slow = scope({ fetch: silent, timeout: 20, retries: 0 });
   await assert.rejects(slow.notes.read(), failure("no-server", 0, /no response within 0.02 s/));
   const portal = scope({
     fetch: async () => new Response("<html>", { headers: { "Content-Type": "text/html" } }),
   });
-  await assert.rejects(portal.notes.read(), failure("no-server", 0, /text\/html/));
+  await assert.rejects(
+    portal.notes.read(),
+    failure("no-server", 0, /^The server at \S+ is not a retain server: it sent text\/html\.$/),
+  );
   const moved = scope({
     fetch: async () => new Response(null, { status: 301, headers: { Location: "https://else.example" } }),
   });
@@ -202,6 +273,37 @@ test("a chat stream that breaks off is resumed", async () => {
   assert.match(requests[1] ?? "", /^GET \d+$/);
   assert.equal(names.filter((name) => name === "start").length, 1);
   assert.equal(names.at(-1), "message");
+});
+
+test("a chat without a response is sent again and then fails", async () => {
+  const mute = scope({ fetch: silent, timeout: 20, retries: 0 });
+  await assert.rejects(mute.chat("Hello"), failure("no-server", 0, /no response within 0.02 s/));
+  let calls = 0;
+  const silentOnce: typeof fetch = (input, init) => (calls++ ? fetch : silent)(input, init);
+  assert.ok((await scope({ fetch: silentOnce, timeout: 2000 }).chat("Hello")).message);
+  assert.equal(calls, 2);
+});
+
+test("a chat is resumed after a response of a busy server or of a proxy", async () => {
+  for (const status of [429, 502, 503, 504]) {
+    let calls = 0;
+    const me = scope({ fetch: async (input, init) => (calls++ ? fetch(input, init) : rejected(status)) });
+    assert.ok((await me.chat("Hello")).message);
+    assert.equal(calls, 2);
+  }
+});
+
+test("the error of an agent ends a chat without a retry", async () => {
+  let calls = 0;
+  const data = { type: "ModelUnavailable", detail: "The model is down.", status: 503, session_id: "s", key: "k" };
+  const stream = `id: 1\nevent: error\ndata: ${JSON.stringify(data)}\n\nid: 2\nevent: done\ndata: {}\n\n`;
+  const failing: typeof fetch = async () => {
+    calls += 1;
+    return new Response(stream);
+  };
+  const me = scope({ fetch: failing });
+  await assert.rejects(me.chat("Hello"), failure("model-unavailable", 503, /The model is down/));
+  assert.equal(calls, 1);
 });
 
 test("a chat that cannot start throws the problem", async () => {

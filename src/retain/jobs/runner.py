@@ -14,6 +14,8 @@ from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
 from retain.storage import leases
 
+DELIVERY_THREADS = 16
+"""The number of tenants whose events are sent to webhooks at the same time."""
 SWEEP_SECONDS = 3600.0  # a sweep is a write, and jobs may run every few seconds
 
 
@@ -68,6 +70,16 @@ class JobRunner:
         self._jobs = all_jobs() if jobs is None else jobs
         self._threads = threads
         self._next_sweep: dict[str, float] = {}
+
+    @classmethod
+    def without_webhooks(cls, services: Services) -> JobRunner:
+        """Return a runner of all jobs except webhooks, which wait for slow receivers."""
+        return cls(services, [job for job in all_jobs() if job is not WEBHOOKS])
+
+    @classmethod
+    def of_webhooks(cls, services: Services) -> JobRunner:
+        """Return a runner of webhooks only, for a thread of its own."""
+        return cls(services, [WEBHOOKS], threads=DELIVERY_THREADS)
 
     def run(
         self, tenants: Sequence[str] | None = None, progress: Progress | None = None

@@ -2,7 +2,8 @@
 
 A write wakes the thread for its tenant, so vectors follow within a second or two. Periodic rounds
 over all tenants find the writes of other processes. The longer such a round takes, the longer the
-pause after it, so that requests come first.
+pause after it, so that requests come first. Webhooks have their own thread without such pauses: it
+mostly waits for receivers.
 """
 
 from __future__ import annotations
@@ -19,16 +20,15 @@ from starlette.applications import Starlette
 
 from retain.base import limits
 from retain.base.errors import NotFound
-from retain.jobs.runner import WEBHOOKS, JobResults, JobRunner, all_jobs
+from retain.jobs.runner import JobResults, JobRunner
 from retain.memory import Memory
 from retain.server import lifespan
 
 GATHER_SECONDS = 0.5
 """After a write, wait this long to process further writes with it."""
 MAX_REST_SECONDS = 300.0
-DELIVERY_THREADS = 16
-"""The number of tenants whose events are sent to webhooks at the same time."""
-_SHARE = 19  # rounds over all tenants may use at most one twentieth of the time
+PAUSE_FACTOR = 19
+"""Rounds over all tenants use at most one twentieth of the time."""
 _JOIN_SECONDS = 2.0
 _WARN_SECONDS = 60.0
 log = logging.getLogger("retain.work")
@@ -41,8 +41,9 @@ class Stopped(Exception):
 class Background:
     """The thread that runs jobs.
 
-    on_round: called with the results of each round, None if it failed
-    runner:   runs the jobs (default: all)
+    on_round:     called with the results of each round, None if it failed
+    runner:       runs the jobs (default: all)
+    pause_factor: the pause after a round over all tenants, in multiples of its duration
     """
 
     def __init__(
@@ -50,10 +51,12 @@ class Background:
         memory: Memory,
         on_round: Callable[[JobResults | None, float], None] = lambda worked, seconds: None,
         runner: JobRunner | None = None,
+        pause_factor: int = PAUSE_FACTOR,
     ) -> None:
         self._memory = memory
         self._on_round = on_round
         self._worker = runner or JobRunner(memory.services)
+        self._pause_factor = pause_factor
         self._touched: set[str] = set()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -95,7 +98,8 @@ class Background:
 
     def _rest(self, took: float) -> float:
         """Return the pause after a round over all tenants: longer after a long one or failures."""
-        rest = max(limits.JOB_INTERVAL_SECONDS, _SHARE * took) * (1 << min(self._failures, 8))
+        rest = max(limits.JOB_INTERVAL_SECONDS, self._pause_factor * took)
+        rest *= 1 << min(self._failures, 8)
         return min(rest, max(MAX_REST_SECONDS, limits.JOB_INTERVAL_SECONDS)) * random.uniform(
             0.9, 1.0
         )
@@ -151,11 +155,10 @@ def install(app: Starlette, *, starts: bool) -> None:
     """
     memory: Memory = app.state.memory
     on_round = app.state.metrics.worked
-    jobs = [job for job in all_jobs() if job is not WEBHOOKS]
-    threads = [Background(memory, on_round, JobRunner(memory.services, jobs))]
+    threads = [Background(memory, on_round, JobRunner.without_webhooks(memory.services))]
     if memory.settings.events != "off":
-        deliveries = JobRunner(memory.services, [WEBHOOKS], threads=DELIVERY_THREADS)
-        threads.append(Background(memory, on_round, deliveries))
+        deliveries = JobRunner.of_webhooks(memory.services)
+        threads.append(Background(memory, on_round, deliveries, pause_factor=0))
     app.state.background = threads
     if not starts:
         return

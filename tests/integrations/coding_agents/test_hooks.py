@@ -24,6 +24,7 @@ from tests.integrations.coding_agents.conftest import Hooks
 from tests.integrations.coding_agents.transcripts import (
     ANSWER,
     CLAUDE_CODE,
+    CODEX,
     NEXT,
     QUESTION,
     SAVE_EVENTS,
@@ -213,6 +214,74 @@ def test_opencode_sends_its_messages(hooks: Hooks) -> None:
     assert ANSWER in answer["additionalContext"]
 
 
+def test_a_message_that_cannot_be_stored_is_skipped(hooks: Hooks) -> None:
+    first = {"id": "m1", "role": "user", "text": QUESTION}
+    hooks.call("opencode", "save", messages=[first])
+    hooks.read(lambda scope: scope.messages.remove("opencode-s1", 1))
+    odd = {"id": "m\x002", "role": "assistant", "text": ANSWER}
+    early = {"id": "m3", "role": "user", "text": NEXT}
+    for _ in range(2):
+        hooks.call("opencode", "save", messages=[first, odd, early])
+        assert hooks.last["ok"], hooks.last
+        assert hooks.texts("opencode-s1") == [ANSWER, NEXT]
+
+
+def test_a_line_of_codex_without_a_time_is_saved(hooks: Hooks, tmp_path: Path) -> None:
+    line = json.loads(CODEX.splitlines()[3])
+    del line["timestamp"]
+    hooks.call("codex", "Stop", transcript_path=transcript(tmp_path, json.dumps(line) + "\n"))
+    assert hooks.texts("codex-s1") == [QUESTION]
+
+
+def test_a_removed_session_does_not_come_back(hooks: Hooks, tmp_path: Path) -> None:
+    path = transcript(tmp_path, CLAUDE_CODE)
+    hooks.call("claude-code", "Stop", transcript_path=path)
+    hooks.read(lambda scope: scope.sessions.remove("claude-code-s1"))
+    hooks.call("claude-code", "Stop", transcript_path=path)
+    assert hooks.last["result"] == "saved 0 messages"
+    assert hooks.last["ok"]
+    later = json.loads(CLAUDE_CODE.splitlines()[2])
+    later |= {"uuid": "later", "message": {"role": "user", "content": "And drop the old one."}}
+    transcript(tmp_path, CLAUDE_CODE + json.dumps(later) + "\n")
+    for _ in range(2):
+        hooks.call("claude-code", "Stop", transcript_path=path)
+        assert hooks.texts("claude-code-s1") == ["And drop the old one."]
+
+
+def test_a_removed_list_of_messages_does_not_come_back(hooks: Hooks) -> None:
+    messages = [
+        {"id": "m1", "role": "user", "text": QUESTION},
+        {"id": "m2", "role": "assistant", "text": ANSWER},
+    ]
+    hooks.call("opencode", "save", messages=messages)
+    hooks.read(lambda scope: scope.sessions.remove("opencode-s1"))
+    hooks.call("opencode", "save", messages=messages)
+    assert hooks.last["result"] == "saved 0 messages"
+    messages.append({"id": "m3", "role": "user", "text": NEXT})
+    for _ in range(2):
+        hooks.call("opencode", "save", messages=messages)
+        assert hooks.texts("opencode-s1") == [NEXT]
+
+
+@pytest.mark.parametrize("shorter", ["", "{}\n", CLAUDE_CODE.splitlines(keepends=True)[2]])
+def test_a_transcript_that_became_shorter_loses_nothing(
+    shorter: str, hooks: Hooks, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path, CLAUDE_CODE)
+    hooks.call("claude-code", "Stop", transcript_path=path)
+    transcript(tmp_path, shorter)
+    hooks.call("claude-code", "Stop", transcript_path=path)
+    rows = []
+    for number in range(20):
+        line = json.loads(CLAUDE_CODE.splitlines()[2])
+        line |= {"uuid": f"n{number}", "message": {"role": "user", "content": f"New {number}"}}
+        rows.append(json.dumps(line) + "\n")
+    transcript(tmp_path, shorter + "".join(rows))
+    hooks.call("claude-code", "Stop", transcript_path=path)
+    expected = [QUESTION, ANSWER, NEXT, *(f"New {number}" for number in range(20))]
+    assert hooks.texts("claude-code-s1") == expected
+
+
 def test_secrets_are_masked(hooks: Hooks, tmp_path: Path) -> None:
     token = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
     text = CLAUDE_CODE.replace(QUESTION, f"Use the token {token}")
@@ -234,9 +303,29 @@ def test_a_folder_of_a_repository_belongs_to_its_project(project: Path, tmp_path
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / ".git").write_text(f"gitdir: {project}/.git/worktrees/tree\n")
+    entry = project / ".git" / "worktrees" / "tree"
+    entry.mkdir(parents=True)
+    (entry / "gitdir").write_text(f"{tree}/.git\n")
     names = {project_name(folder) for folder in (project, inner, tree)}
     assert len(names) == 1
     assert names.pop().startswith("shop-")
+
+
+def test_a_folder_cannot_claim_to_be_a_worktree(project: Path, tmp_path: Path) -> None:
+    entry = project / ".git" / "worktrees" / "tree"
+    entry.mkdir(parents=True)
+    (entry / "gitdir").write_text(f"{tmp_path}/tree/.git\n")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / ".git").write_text(f"gitdir: {entry}\n")
+    for name in ("tree", "other"):
+        stranger = tmp_path / "download" / name
+        stranger.mkdir(parents=True)
+        (stranger / ".git").write_text(f"gitdir: ../../shop/.git/worktrees/{name}\n")
+        assert project_name(stranger).startswith(f"{name}-")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / ".git").symlink_to(tmp_path / "tree" / ".git")
+    assert project_name(linked).startswith("linked-")
 
 
 def test_the_project_stays_when_the_agent_goes_to_another_folder(

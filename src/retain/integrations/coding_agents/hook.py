@@ -7,23 +7,25 @@ have keys, so a transcript can be read any number of times.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retain.base.errors import AlreadyExists, KeyReused, NotFound
+from retain.base.errors import AlreadyExists, Invalid, KeyReused, NotFound
 from retain.integrations.coding_agents import hook_log
 from retain.integrations.coding_agents.hosts import HOSTS, Task, hook_seconds
 from retain.integrations.coding_agents.project import (
     FOLDER_VARIABLES,
+    data_folder,
+    make_data_folder,
     make_folder,
     project_name,
     project_settings,
@@ -32,6 +34,7 @@ from retain.integrations.coding_agents.transcripts import (
     Line,
     TranscriptMessage,
     messages_of,
+    numbered_lines,
     read_document,
     read_lines,
     without_added_text,
@@ -39,6 +42,7 @@ from retain.integrations.coding_agents.transcripts import (
 from retain.storage.connect import absent
 
 if TYPE_CHECKING:
+    from retain.base.settings import Settings
     from retain.kinds.sessions import Session
     from retain.memory import Memory, Scope
 
@@ -52,6 +56,7 @@ PROMPT_TOKENS = 2_500
 BATCH_MESSAGES = 100
 LABEL_CHARACTERS = 60
 EMBED_SECONDS = 5.0  # for the vectors of saved messages; what is left, a later hook computes
+MARKS = "transcripts"  # a folder: how far each transcript was read
 HEAD = "Memory of this project, from earlier sessions (by retain):"
 
 
@@ -171,7 +176,8 @@ def _run(
         elif task == "prompt":
             text = _recall_prompt(scope, session, str(payload.get("prompt") or ""))
         else:
-            saved = _save(scope, host, session, _new_messages(host, task, payload, scope, session))
+            mark = _mark_file(settings, session)
+            saved = _save(scope, host, session, task, payload, mark)
             left = hook_seconds(host, event, task) - call.seconds()
             if saved and task == "save" and left > EMBED_SECONDS:
                 call.finish(f"saved {saved} messages")
@@ -238,61 +244,109 @@ def _render(texts: Sequence[str]) -> str:
     return f"{HEAD}\n{fence(joined)}" if joined else ""
 
 
-def _new_messages(
-    host: str, task: Task, payload: Mapping[str, Any], scope: Scope, session: str
-) -> Iterator[tuple[TranscriptMessage, int]]:
-    """Yield the messages to save, each with the place in the transcript after it."""
+def _save(
+    scope: Scope, host: str, session: str, task: Task, payload: Mapping[str, Any], mark: Path
+) -> int:
+    """Append messages that are not stored yet, in short transactions; return their number.
+
+    The file `mark` tells how far the transcript was read, if somebody removes the session: what was
+    forgotten must not come back.
+    """
+    forgotten, offset = _places(scope, session, mark)
+    start = offset
+    file = _transcript_file(payload)
+    if file is not None and file.suffix != ".json" and start > file.stat().st_size:
+        start = 0  # the transcript was written again
+    saved = 0
+    end = start
+    batch: list[TranscriptMessage] = []
+
+    def store() -> int:
+        if not batch and end == offset:
+            return 0
+        work = partial(_save_batch, host=host, session=session, batch=batch, end=end)
+        if batch:
+            first = next((message.text for message in batch if message.role == "user"), "")
+            label = f"{host}: {' '.join(first.split())[:LABEL_CHARACTERS]}"
+            attributes = {"host": host, "transcript_start": forgotten}
+            with suppress(AlreadyExists):
+                scope.sessions.add(session, label=label, attributes=attributes)
+        count = 0
+        with suppress(NotFound):  # there is no session, and no message for one
+            count = scope.transaction(work)
+            _write_mark(mark, end)
+        return count
+
+    for line in _lines(task, payload, file, forgotten, start):
+        batch += messages_of(host, line.value)
+        end = line.end
+        if len(batch) >= BATCH_MESSAGES:
+            saved += store()
+            batch = []
+    return saved + store()
+
+
+def _places(scope: Scope, session: str, mark: Path) -> tuple[int, int]:
+    """Return the place up to which a transcript is forgotten, and up to which it was read."""
+    with suppress(NotFound):
+        attributes = scope.sessions.get(session).attributes
+        places = (attributes.get("transcript_start"), attributes.get("transcript_offset"))
+        forgotten, end = (place if isinstance(place, int) else 0 for place in places)
+        return forgotten, end
+    try:
+        end = int(mark.read_text())
+    except (OSError, ValueError):
+        end = 0
+    return end, end
+
+
+def _write_mark(mark: Path, end: int) -> None:
+    if end:
+        make_data_folder()
+        mark.parent.mkdir(mode=0o700, exist_ok=True)
+        mark.write_text(str(end))
+
+
+def _mark_file(settings: Settings, session: str) -> Path:
+    name = "\n".join((settings.database, settings.tenant, session))
+    return data_folder() / MARKS / hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def _transcript_file(payload: Mapping[str, Any]) -> Path | None:
+    """Return the transcript; None if nothing was said yet."""
+    path = payload.get("transcript_path")
+    file = Path(path) if isinstance(path, str) and path else None
+    return file if file is not None and file.is_file() else None
+
+
+def _lines(
+    task: Task, payload: Mapping[str, Any], file: Path | None, forgotten: int, start: int
+) -> Iterable[Line]:
+    """Return the lines to save. A list is read again each time, as its messages may change."""
     if task in ("user", "assistant"):
         text = payload.get("prompt" if task == "user" else "text")
         turn = str(payload.get("generation_id") or "")
         sent = {"role": task, "text": text, "turn": turn}
-        lines: Iterable[Line] = [Line(sent, 0)] if text and turn else []
-    elif isinstance(payload.get("messages"), list):
-        lines = [Line(sent, 0) for sent in payload["messages"] if isinstance(sent, dict)]
-    else:
-        lines = _transcript_lines(payload, scope, session)
-    for line in lines:
-        for message in messages_of(host, line.value):
-            yield message, line.end
-
-
-def _transcript_lines(payload: Mapping[str, Any], scope: Scope, session: str) -> Iterator[Line]:
-    path = payload.get("transcript_path")
-    file = Path(path) if isinstance(path, str) and path else None
-    if file is None or not file.is_file():
-        return  # nothing was said yet
+        return [Line(sent, start)] if text and turn else []
+    messages = payload.get("messages")
+    if isinstance(messages, list):
+        return numbered_lines(messages)[forgotten:]
+    if file is None:
+        return []
     if file.suffix == ".json":
-        yield from read_document(file)
-        return
-    start = 0
-    with suppress(NotFound):
-        offset = scope.sessions.get(session).attributes.get("transcript_offset")
-        start = offset if isinstance(offset, int) else 0
-    yield from read_lines(file, start)
-
-
-def _save(
-    scope: Scope, host: str, session: str, messages: Iterator[tuple[TranscriptMessage, int]]
-) -> int:
-    """Append messages that are not stored yet, in short transactions; return their number."""
-    saved = 0
-    while batch := list(islice(messages, BATCH_MESSAGES)):
-        first = next((message.text for message, _ in batch if message.role == "user"), "")
-        label = f"{host}: {' '.join(first.split())[:LABEL_CHARACTERS]}"
-        with suppress(AlreadyExists):
-            scope.sessions.add(session, label=label, attributes={"host": host})
-        saved += scope.transaction(partial(_save_batch, host=host, session=session, batch=batch))
-    return saved
+        return read_document(file)[forgotten:]
+    return read_lines(file, start)
 
 
 def _save_batch(
-    scope: Scope, *, host: str, session: str, batch: list[tuple[TranscriptMessage, int]]
+    scope: Scope, *, host: str, session: str, batch: list[TranscriptMessage], end: int
 ) -> int:
     from retain.kinds.sessions import held
 
     before = held(scope.sessions, session)  # two hooks may save at once
-    for message, _ in batch:
-        with suppress(KeyReused):  # the host changed a message that is stored; the first text stays
+    for message in batch:
+        # Skipped: a stored message that the host changed, a removed one, and one that is not valid.
+        with suppress(KeyReused, NotFound, Invalid):
             scope.messages.append(
                 session,
                 "user" if message.role == "user" else "assistant",
@@ -301,8 +355,7 @@ def _save_batch(
                 author=host if message.role == "assistant" else None,
                 created_at=message.at,
             )
-    end = batch[-1][1]
-    if end > before.attributes.get("transcript_offset", 0):
+    if end != before.attributes.get("transcript_offset", 0):
         scope.sessions.edit(session, attributes={**before.attributes, "transcript_offset": end})
     return scope.sessions.get(session).count - before.count
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retain.integrations.coding_agents.project import data_folder
+from retain.integrations.coding_agents.project import data_folder, make_data_folder
 
 FILE = "hooks.log"
 MAX_BYTES = 1_000_000
@@ -24,7 +24,7 @@ def log_file() -> Path:
 def write_line(**fields: Any) -> None:
     """Add a line; a log that became large is renamed to `hooks.log.1` first."""
     file = log_file()
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_data_folder()
     if file.exists() and file.stat().st_size > MAX_BYTES:
         file.replace(file.with_suffix(".log.1"))
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

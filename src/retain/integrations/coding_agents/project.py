@@ -58,12 +58,21 @@ def project_folder(folder: Path) -> Path:
 
 
 def _main_repository(marker: Path) -> Path | None:
-    """Return the main repository of a worktree, whose `.git` is a file that names it."""
+    """Return the main repository of a worktree, whose `.git` is a file that names it.
+
+    The repository must name the worktree too: a folder from elsewhere can name any repository.
+    """
     text = marker.read_text(encoding="utf-8", errors="replace").strip()
     target = (marker.parent / text.removeprefix("gitdir:").strip()).resolve()
-    if target.parent.name == "worktrees" and target.parent.parent.name == ".git":
-        return target.parent.parent.parent
-    return None
+    if target.parent.name != "worktrees" or target.parent.parent.name != ".git":
+        return None
+    try:
+        named = (target / "gitdir").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+    back = target / named
+    is_worktree = back.name == ".git" and back.parent.resolve() == marker.parent
+    return target.parent.parent.parent if is_worktree and not marker.is_symlink() else None
 
 
 def project_name(folder: Path) -> str:
@@ -92,10 +101,15 @@ def project_settings(folder: Path, file: Path | None = None, **flags: Any) -> Se
     return replace(settings, **missing)
 
 
+def make_data_folder() -> None:
+    """Create the data folder, which only the user can read."""
+    data_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def make_folder(settings: Settings) -> None:
-    """Create the folder of the user's database, which only the user can read."""
+    """Create the data folder if the database is in it."""
     if str(data_folder()) in settings.database:
-        data_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_data_folder()
 
 
 def _user_name() -> str:

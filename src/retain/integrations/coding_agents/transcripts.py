@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,18 +70,24 @@ def read_lines(file: Path, start: int) -> Iterator[Line]:
                 yield Line(value, end)
 
 
-def read_document(file: Path) -> Iterator[Line]:
-    """Yield the messages of a transcript that is one JSON document, as older hosts write it."""
+def read_document(file: Path) -> list[Line]:
+    """Return the messages of a transcript that is one JSON document, as older hosts write it."""
     if file.stat().st_size > MAX_FILE_BYTES:
-        return
+        return []
     try:
         document = json.loads(file.read_bytes())
     except (ValueError, RecursionError):
-        return
+        return []
     messages = document.get("messages", ()) if isinstance(document, dict) else document
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict):
-            yield Line(message, 0)
+    return numbered_lines(messages) if isinstance(messages, list) else []
+
+
+def numbered_lines(messages: Sequence[Any]) -> list[Line]:
+    """Return the messages of a list as lines; the place after one is its number."""
+    return [
+        Line(message if isinstance(message, dict) else {}, number)
+        for number, message in enumerate(messages, 1)
+    ]
 
 
 def messages_of(host: str, line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
@@ -120,7 +126,8 @@ def _codex(line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
         # The service chooses the ids of answers, so the place in the transcript is added.
         place = line.get("ordinal", line.get("timestamp"))
         key = _key(f"{payload.get('id') or ''}:{place}" if place is not None else None, line)
-        yield TranscriptMessage(key, role, _text(payload.get("content")), _time(line["timestamp"]))
+        text = _text(payload.get("content"))
+        yield TranscriptMessage(key, role, text, _time(line.get("timestamp")))
 
 
 def _gemini(line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
@@ -182,8 +189,8 @@ _TEXT_TYPES = ("text", "input_text", "output_text")
 
 
 def _key(id: Any, line: Mapping[str, Any]) -> str:
-    """Return the key of a message: its id, or a hash of the line."""
-    if isinstance(id, str) and 0 < len(id) <= 100:
+    """Return the key of a message: its id, or a hash of the line if the id is odd."""
+    if isinstance(id, str) and 0 < len(id) <= 100 and id.isprintable() and not id.isspace():
         return id
     return hashlib.sha256(json.dumps(line, sort_keys=True).encode()).hexdigest()[:32]
 
