@@ -22,7 +22,7 @@ from retain.base.settings import Settings
 from retain.server import backoff, middleware
 from retain.server.app import create_app
 from retain.server.guarded_request import MAX_JSON_CONTAINERS
-from retain.server.middleware import ProtectionMiddleware
+from retain.server.middleware import MAX_STREAMS_PER_CREDENTIAL, ProtectionMiddleware
 from tests.conftest import Limited
 
 LOOPBACK_CLIENT, REMOTE_CLIENT = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
@@ -470,6 +470,37 @@ def test_requests_above_the_concurrency_limit_are_rejected(limited: Limited) -> 
         assert [(await task)[0] for task in (*running, *waiting)] == [200] * 6
         assert (guard.in_flight, guard.long_running) == (0, 0)
         assert (await call(guard, request()))[0] == 200
+
+    asyncio.run(run())
+
+
+def test_the_event_streams_of_a_key_leave_room_for_chats(limited: Limited) -> None:
+    async def run() -> None:
+        goes_on = asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await goes_on.wait()
+            await ok_app(scope, receive, send)
+
+        limited(MAX_IN_FLIGHT=MAX_STREAMS_PER_CREDENTIAL + 2)
+        guard = guarded(app)
+        streams = [
+            asyncio.create_task(call(guard, request("/api/events", x_api_key="one")))
+            for _ in range(MAX_STREAMS_PER_CREDENTIAL)
+        ]
+        await asyncio.sleep(0)
+        status, headers, body = await call(guard, request("/api/events", x_api_key="one"))
+        assert (status, headers[b"retry-after"]) == (429, b"1")
+        assert b"Too many event streams: 16 are open with this key." in body
+        others = [
+            asyncio.create_task(call(guard, request("/api/chat", "POST", x_api_key="one"))),
+            asyncio.create_task(call(guard, request("/api/events", x_api_key="two"))),
+        ]
+        await asyncio.sleep(0)
+        goes_on.set()
+        assert {(await task)[0] for task in (*streams, *others)} == {200}
+        assert (await call(guard, request("/api/events", x_api_key="one")))[0] == 200
+        assert not guard._streams
 
     asyncio.run(run())
 

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import random
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -42,6 +43,9 @@ LONG_RUNNING_PATHS = (
 )
 """Requests that wait for a model or for events. They have their own concurrency limit, so that
 a few of them cannot use up the slots of ordinary requests."""
+EVENT_STREAM = "/api/events"
+MAX_STREAMS_PER_CREDENTIAL = 16
+"""Event streams never end, so one client must not use up the slots of chats with them."""
 SIGN_IN = "/api/web/sign-in"
 """Keys arrive in the body here; wrong keys are counted, too."""
 MAX_WAITING_BODIES = 1024
@@ -82,6 +86,7 @@ class ProtectionMiddleware:
         self.long_running = 0
         self.settings = settings
         self._stopping = stopping
+        self._streams: Counter[bytes] = Counter()
         self._hosts = _allowed_hosts(settings)
         self._accepted_hosts: set[bytes] = set()
         self._origins = _allowed_origins(settings)
@@ -133,12 +138,14 @@ class ProtectionMiddleware:
                 if path != METRICS:
                     await self._check_load(scope, is_long=is_long)
                 self._check_rate(scope, guarded)
+            stream_owner = self._check_streams(scope, guarded)
             has_body = self._check_body(scope, headers, guarded)
         except Rejected as rejected:
             await guarded.reject(rejected)
             return
         self.in_flight += not is_long
         self.long_running += is_long
+        self._count_stream(stream_owner, 1)
         try:
             await self.app(scope, guarded.receive if has_body else receive, guarded.send)
         except Exception:  # the app may raise anything once its body was rejected
@@ -147,6 +154,7 @@ class ProtectionMiddleware:
         finally:
             self.in_flight -= not is_long
             self.long_running -= is_long
+            self._count_stream(stream_owner, -1)
 
     def running(self, *, long: bool = False) -> int:
         """Return how many requests are running, without those whose bodies are still arriving."""
@@ -227,13 +235,11 @@ class ProtectionMiddleware:
         peer = guarded.peer
         signs_in = scope["path"] == SIGN_IN
         try:
-            credential = credential_of(scope["headers"])
+            credential = _sent_credential(scope)
         except Unauthorized:
             guarded.wrong_keys = self._wrong_keys
             self._reject_if_early(self._wrong_keys.empty(peer))
             return
-        if credential is None and (token := token_of(scope)):
-            credential = token.encode("latin-1")
         if credential is None or signs_in:
             early = 0.0
             if signs_in:
@@ -248,6 +254,30 @@ class ProtectionMiddleware:
             if not early and guarded.digest not in self._accepted_credentials:
                 early = self._wrong_keys.empty(peer)
         self._reject_if_early(early)
+
+    def _check_streams(self, scope: Scope, guarded: GuardedRequest) -> bytes | None:
+        """Return the owner of a new event stream, if it is one; reject it if they have too many."""
+        if scope["path"] != EVENT_STREAM:
+            return None
+        try:
+            credential = _sent_credential(scope)
+        except Unauthorized:
+            credential = None
+        owner = hashlib.sha256(credential or guarded.peer.encode()).digest()
+        if self._streams[owner] >= MAX_STREAMS_PER_CREDENTIAL:
+            message = (
+                f"Too many event streams: {MAX_STREAMS_PER_CREDENTIAL} are open with this key. "
+                "Close one first."
+            )
+            raise Rejected(429, message, seconds=RETRY_SECONDS)
+        return owner
+
+    def _count_stream(self, owner: bytes | None, change: int) -> None:
+        if owner is None:
+            return
+        self._streams[owner] += change
+        if not self._streams[owner]:
+            del self._streams[owner]
 
     def _reject_if_early(self, seconds: float) -> None:
         if seconds:
@@ -335,6 +365,14 @@ def install(app: Starlette) -> None:
 
     lifespan.register(app, enough_threads)
     app.build_middleware_stack = build_protected  # type: ignore[method-assign]
+
+
+def _sent_credential(scope: Scope) -> bytes | None:
+    """Return the key or token of a request, also from a cookie; None if there is none."""
+    credential = credential_of(scope["headers"])
+    if credential is None and (token := token_of(scope)):
+        return token.encode("latin-1")
+    return credential
 
 
 def _allowed_hosts(settings: Settings) -> frozenset[str]:

@@ -172,11 +172,9 @@ class Step:
             raise Conflict(problem="There is nothing to undo")
         (step,) = last
         rows = self._tx.all(
-            """select distinct fact_id from fact_events
-               where tenant = :tenant and step = :step order by fact_id""",
-            step=step,
+            "select fact_id from fact_events where tenant = :tenant and step = :step", step=step
         )
-        changed = [changed_id for (changed_id,) in rows]
+        changed = sorted({str(changed_id) for (changed_id,) in rows})
         self._tx.send(
             "update fact_events set undone = 1 where tenant = :tenant and step = :step", step=step
         )
@@ -217,13 +215,15 @@ class Step:
 
 
 def find_twins(tx: Transaction, user: str, new: NewFact) -> list[Row]:
-    """Return the live facts with the same words that are true at the same time as a new fact."""
-    return tx.all(
+    """Return the live facts with the same words that are true at the same time as a new fact.
+
+    Active ones come first.
+    """
+    rows = tx.all(
         f"""select {COLUMNS} from facts
             where tenant = :tenant and user_id = :user and subject_key = :subject_key
-            and statement_key = :statement_key and status in ('active', 'pending')
-            and coalesce(valid_to, :latest) > :start and coalesce(valid_from, :earliest) < :stop
-            order by status, learned_at, id""",
+            and statement_key = :statement_key
+            and coalesce(valid_to, :latest) > :start and coalesce(valid_from, :earliest) < :stop""",
         user=user,
         subject_key=new.subject_key,
         statement_key=new.statement_key,
@@ -232,20 +232,26 @@ def find_twins(tx: Transaction, user: str, new: NewFact) -> list[Row]:
         earliest=EARLIEST,
         latest=LATEST,
     )
+    live = [row for row in rows if column(row, "status") in ("active", "pending")]
+    return sorted(
+        live,
+        key=lambda row: (column(row, "status"), column(row, "learned_at"), column(row, "id")),
+    )
 
 
 def was_retracted_by_person(tx: Transaction, user: str, new: NewFact) -> str | None:
     """Return the id of a fact with the same words that a person retracted last, or None."""
     rows = tx.all(
-        """select id from facts
+        """select learned_at, id, status from facts
            where tenant = :tenant and user_id = :user and subject_key = :subject_key
-           and statement_key = :statement_key and status = 'retracted'
-           order by learned_at desc, id desc""",
+           and statement_key = :statement_key""",
         user=user,
         subject_key=new.subject_key,
         statement_key=new.statement_key,
     )
-    for (id,) in rows:
+    for _, id, status in sorted(rows, reverse=True):
+        if status != "retracted":
+            continue
         last = tx.one(
             """select action from fact_events where tenant = :tenant and fact_id = :id
                and actor in ('user', 'admin') and undone = 0 and action <> 'undone'
