@@ -24,9 +24,11 @@ from retain.jobs.runner import JobRunner
 from retain.kinds.backdating import backdate_session
 from retain.kinds.facts import learning
 from retain.models import Models
+from retain.storage.database import Transaction
 from retain.testing import FailingModel, ModelRequest, ScriptedModel
 from tests.conftest import Now
 from tests.kinds.test_summaries import with_model
+from tests.recording import WorkCounter
 
 Open = Callable[..., Memory]
 NOTHING = json.dumps({"facts": []})
@@ -120,6 +122,61 @@ def test_a_corrected_turn_of_an_earlier_run_is_corrected(open_memory: Open) -> N
     run(memory)
     assert statements(me) == ["The user lives in Lisbon."]
     assert me.facts.get(porto.id).status == "retracted"
+
+
+def test_what_a_person_denied_is_not_learned_again(open_memory: Open) -> None:
+    """Whether it was retracted, corrected, or undone."""
+    memory = open_memory()
+    me = talk(memory, "I live in Porto.", "I am allergic to nuts.")
+    person = memory.scope(tenant="acme", user="ada", source="user")
+    run(memory)
+    porto, nuts = sorted(me.facts.list(), key=lambda fact: fact.topic, reverse=True)
+    assert "Porto" in porto.statement
+    person.facts.correct(porto.id, "The user lives in Lisbon.")
+    person.facts.undo(nuts.id)
+    talk(memory, "I live in Porto.", "I am allergic to nuts.")
+    run(memory)
+    assert statements(me) == ["The user lives in Lisbon."]
+
+
+def test_a_confirmed_contradiction_replaces_a_confirmed_fact(open_memory: Open) -> None:
+    memory = open_memory()
+    person = memory.scope(tenant="acme", user="ada", source="user")
+    me = talk(memory, "I live in Porto.")
+    run(memory)
+    person.facts.confirm(me.facts.list()[0].id)
+    talk(memory, "I moved to Lisbon.")
+    talk(memory, "I live in Lisbon.")
+    run(memory)
+    assert statements(me) == ["The user lives in Porto."]
+    (lisbon,) = person.facts.review()
+    person.facts.confirm(lisbon.id)
+    assert statements(me) == ["The user lives in Lisbon."]
+    assert not list(person.facts.review())
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_learning_reads_only_the_facts_of_its_subject(open_memory: Open) -> None:
+    """However many facts others have. PostgreSQL reads tables as small as these as a whole."""
+    memory = open_memory()
+    counter = WorkCounter("facts", "fact_events", "fact_evidence", "fact_names", "messages")
+
+    def count_work() -> int:
+        def read(tx: Transaction) -> None:
+            learning.known_facts(tx, "ada", "user")
+            learning.recent_proposals(tx, "s")
+
+        memory.database.read("acme", lambda tx: counter(tx, read))
+        return counter.last
+
+    talk(memory, "I live in Porto.")
+    run(memory)
+    few = count_work()
+    talk(memory, *(f"I visited Town{n}." for n in range(2)), session="other", user="ben")
+    other = memory.scope(tenant="acme", user="ben", source="user")
+    for n in range(50):
+        other.facts.add(f"The user likes food {n}.", evidence=["other#1"])
+    assert count_work() <= few + 10
 
 
 def test_imported_turns_wait_for_review(open_memory: Open, now: Now) -> None:

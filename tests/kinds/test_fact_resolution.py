@@ -148,12 +148,20 @@ def test_a_part_of_a_place_is_more_exact() -> None:
     assert links(york)[1] == "lives in New York", "another town"
 
 
-def test_a_confirmed_fact_is_never_replaced() -> None:
+def test_a_confirmed_fact_is_replaced_only_by_a_person() -> None:
     confirmed = known("lives in", "Porto", confirmed=True)
     decision = decide(proposal("lives in", "Lisbon"), [confirmed], LATER)
-    assert links(decision) == ("add", None, "lives in Porto", True)
+    porto = "lives in Porto"
+    assert links(decision) == ("add", porto, porto, True), "once a person confirms it"
     ended = decide(proposal("lives in", "Porto", ends=True), [confirmed], LATER)
-    assert links(ended) == ("add", None, "lives in Porto", True)
+    assert links(ended) == ("add", porto, porto, True)
+    agent = decide(proposal("lives in", "Lisbon"), [confirmed], LATER, source="agent")
+    assert links(agent) == ("add", porto, porto, True)
+    two = decide(proposal("lives in", "Lisbon"), [confirmed], LATER, is_ambiguous=True)
+    assert links(two) == ("add", None, porto, True)
+    waiting = known("lives in", "Lisbon", status="pending")
+    again = decide(proposal("lives in", "Lisbon"), [confirmed, waiting], LATER)
+    assert (again.action, again.fact) == ("support", waiting.fact)
 
 
 def test_what_a_person_retracted_is_not_learned_again() -> None:
@@ -229,7 +237,10 @@ def test_a_fact_that_has_ended_is_no_contradiction() -> None:
 
 def test_pending_facts_are_supported_and_never_replaced() -> None:
     pending = known("lives in", "Porto", status="pending", source="tool")
-    assert decide(proposal("lives in", "Porto"), [pending], LATER).action == "support"
+    porto = proposal("lives in", "Porto")
+    assert decide(porto, [pending], LATER, source="tool").action == "support"
+    assert decide(porto, [pending], LATER, needs_review=True).action == "support"
+    assert links(decide(porto, [pending], LATER)) == ("add", None, None, False), "the user said so"
     assert links(decide(proposal("lives in", "Lisbon"), [pending], LATER))[1:3] == (None, None)
 
 
@@ -289,7 +300,7 @@ def test_a_claim_about_an_unknown_fact_claims_nothing() -> None:
     assert (links(decision)[1], decision.how) == ("lives in Porto", "changed")
     confirmed = known("lives in", "Porto", confirmed=True)
     assert links(claim("corrects", confirmed, "lives in", "Lisbon"))[1:] == (
-        None,
+        "lives in Porto",
         "lives in Porto",
         True,
     )
@@ -306,3 +317,10 @@ def test_meanings_compare_predicates_of_different_words() -> None:
 def test_a_nickname_does_not_retire_a_name() -> None:
     kate = proposal("is called", "Kate", exclusive=True)
     assert links(decide(kate, [known("name", "Katherine")], LATER)) == ("add", None, None, False)
+
+
+def test_a_correction_is_true_since_the_corrected_fact() -> None:
+    porto = known("lives in", "Porto", valid_from=MAY)
+    lisbon = proposal("lives in", "Lisbon", relation="corrects", about=porto.fact.id)
+    decision = decide(lisbon, [porto], LATER)
+    assert (decision.how, decision.valid_from) == ("corrected", MAY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from retain.base.errors import Invalid
+from retain.base.settings import PASSWORD_IN_URL
 from retain.cli.command import Arguments, Command
 from retain.integrations.coding_agents.hosts import HOSTS, Host, Place
+from retain.integrations.coding_agents.project import config_folder
 
 DETAILS = """\
 Shows the changes as a diff and asks before it writes. Comments and the order of the files stay. All
 coding agents in a project share one memory, in a database of the user; secrets are masked. `retain
 status --project` shows what the hooks did."""
+
+CACHE_FOLDER = re.compile(r"(archive|builds|environments)-v\d+")  # of uv
 
 
 def install(arguments: Arguments) -> int:
@@ -30,7 +35,10 @@ def install(arguments: Arguments) -> int:
     host, place = _target(arguments)
     if not arguments.force:
         check_installed(host, place)
-    changes = plan_install(host, place, _command(arguments))
+    _check_database(arguments.database)
+    command = _command(arguments)
+    _warn_of_cache(Path(command[0]))
+    changes = plan_install(host, place, command)
     if not changes:
         print(f"retain is already installed in {host.title}.")
         return 0
@@ -93,6 +101,28 @@ def _command(arguments: Arguments) -> list[str]:
     if arguments.database is not None:
         command += ["--database", arguments.database]
     return command
+
+
+def _check_database(url: str | None) -> None:
+    """Raise Invalid for a password, which other programs could read in the settings."""
+    if url is not None and PASSWORD_IN_URL.search(url):
+        file = config_folder() / "retain.yaml"
+        problem = (
+            "contains a password, and would be written into the settings of the coding agent. "
+            f"Write `database:` into {file}, and run the command without --database"
+        )
+        raise Invalid(field="--database", problem=problem)
+
+
+def _warn_of_cache(program: Path) -> None:
+    """Warn of a program that uv deletes when it cleans its cache."""
+    if any(CACHE_FOLDER.fullmatch(part) for part in program.resolve().parts):
+        print(
+            f"{program} lies in the cache of uv, and the coding agent loses it when the cache is "
+            "cleaned. Install retain permanently, such as with `uv tool install`, and run the "
+            "command again.",
+            file=sys.stderr,
+        )
 
 
 def _show_and_confirm(arguments: Arguments, diffs: Sequence[str]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -325,6 +327,66 @@ def test_comments_around_a_removed_table_stay(project: Path) -> None:
     file.write_text(file.read_text() + more)
     assert main(["uninstall", "codex", "--project", "--yes"]) == 0
     assert file.read_text() == OTHER_TOML + more
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:s3cret@db/x", "postgresql://db/x?user=ada&password=s3cret"]
+)
+def test_a_password_is_not_written(
+    url: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert install("claude-code", "--project", "--database", url) == 2
+    message = capsys.readouterr().err
+    assert ".config/retain/retain.yaml" in message
+    assert "s3cret" not in message
+    assert tree(tmp_path) == {}
+
+
+def test_only_the_user_reads_new_files(project: Path, home: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        assert install("claude-code", "--user") == 0
+        assert install("claude-code", "--project") == 0
+    finally:
+        os.umask(mask)
+    data = home / ".local/share/retain"
+    files = (home / ".claude.json", home / ".claude/settings.json", data / "installed.json")
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert (project / ".mcp.json").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_files_of_the_installation_are_cleaned(
+    is_edited: bool, project: Path, tmp_path: Path
+) -> None:
+    """OpenCode prefers an opencode.jsonc, which may appear later."""
+    assert install("opencode", "--project") == 0
+    file = project / "opencode.json"
+    if is_edited:
+        file.write_text(json.dumps({**read(file), "theme": "dark"}))
+    (project / "opencode.jsonc").write_text("{}\n")
+    assert install("codex", "--project") == 0
+    assert main(["uninstall", "opencode", "--project", "--yes"]) == 0
+    rest = {name for name in tree(project) if not name.startswith(".codex")}
+    assert rest == {"opencode.jsonc", "opencode.json"} if is_edited else {"opencode.jsonc"}
+    assert not is_edited or read(file) == {"theme": "dark"}
+    assert "retain" in (project / ".codex/config.toml").read_text()
+
+
+def test_a_program_in_the_cache_of_uv_is_named(
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = tmp_path / "cache/uv/archive-v0/x1/bin/retain"
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    assert install("codex", "--project") == 0
+    assert "uv tool install" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin/retain")])
+    assert install("codex", "--project") == 0
+    assert "uv tool install" not in capsys.readouterr().err
 
 
 def test_a_linked_file_stays_a_link(project: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from retain.base.errors import Conflict, Invalid
 from retain.integrations.coding_agents import jsonc
 from retain.integrations.coding_agents.hosts import HOSTS, NAME, Addition, Host, Place
 from retain.integrations.coding_agents.jsonc import EditError, Insertion
-from retain.integrations.coding_agents.project import data_folder
+from retain.integrations.coding_agents.project import data_folder, make_data_folder
 
 RECORD = "installed.json"
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
@@ -45,6 +45,8 @@ class FileChange:
     after: str | None
     insertions: list[Insertion] = field(default_factory=list)
     existed: bool = True  # without retain's entries
+    target: Mapping[str, Any] = field(default_factory=dict)  # host and project, for the record
+    entries: Sequence[Addition] = ()  # that the insertions make
 
     def diff(self) -> str:
         """Return the change as a unified diff."""
@@ -81,7 +83,9 @@ def plan_install(host: Host, place: Place, command: Sequence[str]) -> list[FileC
             if clean != before and _same(before, after, additions):
                 continue  # the entries are there already
         if after != before:
-            changes.append(FileChange(file, before, after, insertions, clean is not None))
+            existed = clean is not None
+            target = _target(host, place)
+            changes.append(FileChange(file, before, after, insertions, existed, target, additions))
     return changes
 
 
@@ -89,7 +93,11 @@ def plan_uninstall(host: Host, place: Place, command: Sequence[str]) -> list[Fil
     """Return the changes that remove retain from a host."""
     record = _read_record()
     changes = []
-    for file, additions in _by_file(host.additions(host, place, command)).items():
+    files = _by_file(host.additions(host, place, command))
+    for name, installed in record.items():  # the host may prefer another file by now
+        if _target(host, place).items() <= installed.items():
+            files.setdefault(Path(name), _recorded_additions(Path(name), installed))
+    for file, additions in files.items():
         before = _read(file)
         if before is None:
             continue
@@ -109,19 +117,36 @@ def apply_changes(changes: Sequence[FileChange]) -> None:
                 "command again"
             )
     record = _read_record()
+    make_data_folder()
     for change in changes:
         if change.after is None:
             change.file.unlink()
         else:
-            _write(change.file, change.after)
+            _write(change.file, change.after, is_shared=bool(change.target.get("project")))
         record.pop(str(change.file), None)
         if change.insertions:
             record[str(change.file)] = {
+                **change.target,
+                "entries": [[entry.kind, entry.path] for entry in change.entries],
                 "existed": change.existed,
                 "digest": _digest(change.after or ""),
                 "insertions": change.insertions,
             }
     _write(data_folder() / RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def _target(host: Host, place: Place) -> dict[str, Any]:
+    """Return the host and the project of an installation, as the record has them."""
+    return {"host": host.name, "project": str(place.project) if place.project else None}
+
+
+def _recorded_additions(file: Path, record: Mapping[str, Any]) -> list[Addition]:
+    """Return what was added to a file, as far as its removal needs it."""
+    inserted = record["insertions"][0][1]  # the whole text of a file that is retain's own
+    return [
+        Addition(file, tuple(path), inserted if kind == "file" else None, kind)
+        for kind, path in record["entries"]
+    ]
 
 
 def _by_file(additions: Sequence[Addition]) -> dict[Path, list[Addition]]:
@@ -341,14 +366,16 @@ def _read(file: Path) -> str | None:
         raise Invalid(field="host", problem=problem) from None
 
 
-def _write(file: Path, text: str) -> None:
-    """Replace a file at once, so that its program never reads half of it; follow links."""
+def _write(file: Path, text: str, is_shared: bool = False) -> None:
+    """Replace a file at once, so that its program never reads half of it; follow links.
+
+    Only the user can read a new file, unless it is shared, as those of a project are.
+    """
     target = file.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists():
-        target.write_bytes(text.encode("utf-8"))
-        return
-    mode = target.stat().st_mode & 0o777
+    mode = 0o666 & ~_umask() if is_shared else 0o600
+    if target.exists():
+        mode = target.stat().st_mode & 0o777
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as out:
@@ -358,6 +385,12 @@ def _write(file: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,12 +17,13 @@ from retain.base.errors import Invalid, TooLarge
 from retain.base.masking import Policy
 from retain.kinds.facts.chain import LEARNING
 from retain.kinds.facts.changes import NewFact, Step
-from retain.kinds.facts.entities import ABOUT, is_ambiguous, is_role, learn_name
+from retain.kinds.facts.entities import is_ambiguous, is_role, learn_name
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     COLUMNS,
     MAX_STATEMENT_CHARACTERS,
     MAX_SUBJECT_CHARACTERS,
+    PEOPLE,
     Evidence,
     Fact,
     checked_text,
@@ -58,6 +59,8 @@ MAX_SHOWN_FACTS = 80
 """Known facts in a prompt."""
 IMPORTED = "import"
 """The attribute that importers set on a session."""
+_DENIALS = ("retracted", "corrected", "undone")
+"""A person's last words about a fact that is not learned again."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +188,9 @@ def facts_to_show(tx: Transaction, user: str, turns: Sequence[Turn]) -> list[Fac
 def recent_proposals(tx: Transaction, session: str) -> list[Proposal]:
     """Return what was learned from a session and is still true, oldest first, for corrections."""
     rows = tx.all(
-        f"""select {COLUMNS} from facts where tenant = :tenant and status = 'active' and id in (
-                select fact_id from fact_evidence
-                where tenant = :tenant and session_id = :session)
+        f"""select distinct {COLUMNS} from fact_evidence evidence cross join facts
+            where evidence.tenant = :tenant and evidence.session_id = :session and evidence.seq > 0
+            and facts.tenant = :tenant and facts.id = evidence.fact_id and status = 'active'
             order by learned_at desc, id desc limit :size""",
         session=session,
         size=MAX_SHOWN_FACTS,
@@ -228,10 +231,11 @@ def commit(
     lock_facts(tx, batch.user)
     counts: Counter[str] = Counter()
     turns = {turn.seq: turn for turn in batch.turns}
+    known: dict[str, list[Known]] = {}  # by subject, until something changes
     for proposal in proposals:
         cited = [turns[seq] for seq in proposal.evidence if seq in turns]
         if cited:
-            counts[_learn(tx, index, batch, proposal, cited, policy)] += 1
+            counts[_learn(tx, index, batch, proposal, cited, policy, known)] += 1
     tx.send(
         """insert into fact_positions (tenant, session_id, seq, tries) values (:tenant, :session, :seq, 0)
            on conflict (tenant, session_id) do update
@@ -269,6 +273,7 @@ def _learn(
     proposal: Proposal,
     cited: Sequence[Turn],
     policy: Policy,
+    known_by_subject: dict[str, list[Known]],
 ) -> str:
     """Apply one proposal and return what became of it."""
     try:
@@ -279,7 +284,9 @@ def _learn(
     newest = max(cited, key=lambda turn: turn.seq)
     said = Occasion(batch.session, newest.seq, newest.said_at)
     source = source_of(cited)
-    known = known_facts(tx, batch.user, new.subject)
+    known = known_by_subject.get(new.subject)
+    if known is None:
+        known = known_by_subject[new.subject] = known_facts(tx, batch.user, new.subject)
     roles = _roles(new, alias, known)
     decision = decide(
         proposal,
@@ -287,9 +294,11 @@ def _learn(
         said,
         source=source,
         is_ambiguous=bool(roles) and is_ambiguous(tx, batch.user, new.subject, roles),
+        needs_review=any(turn.is_document for turn in cited),
     )
     if decision.action == "ignore":
         return "ignored"
+    known_by_subject.clear()
     evidence = [Evidence(batch.session, turn.seq) for turn in cited]
     if alias and source == "user" and alias != new.subject:
         learn_name(tx, batch.user, new.subject, alias, evidence[-1])
@@ -297,9 +306,8 @@ def _learn(
     if decision.action == "support":
         step.support(decision.fact.id, evidence)  # type: ignore[union-attr]
         return "supported"
-    needs_review = decision.needs_review or any(turn.is_document for turn in cited)
-    _add(step, new, decision, evidence, needs_review)
-    if needs_review:
+    _add(step, new, decision, evidence)
+    if decision.needs_review:
         return "pending"
     if decision.conflicts_with is not None:
         return "unclear"
@@ -315,9 +323,7 @@ def _roles(new: NewFact, alias: str, known: Sequence[Known]) -> set[str]:
     return {role for role in roles if is_role(role)}
 
 
-def _add(
-    step: Step, new: NewFact, decision: Decision, evidence: Sequence[Evidence], needs_review: bool
-) -> None:
+def _add(step: Step, new: NewFact, decision: Decision, evidence: Sequence[Evidence]) -> None:
     dated = NewFact(
         new.subject,
         new.statement,
@@ -334,7 +340,7 @@ def _add(
         replaces=decision.replaces.id if decision.replaces else None,
         how=decision.how,
         conflicts_with=decision.conflicts_with.id if decision.conflicts_with else None,
-        needs_review=needs_review,
+        needs_review=decision.needs_review,
     )
 
 
@@ -350,49 +356,82 @@ def _words(proposal: Proposal, policy: Policy) -> NewFact:
     )
 
 
+# SQLite reads the tables of a `cross join` in this order: the smallest part first.
+
+
 def known_facts(tx: Transaction, user: str, subject: str) -> list[Known]:
     """Return all facts about a subject, by any of its names, with the messages that say so."""
-    values = {"user": user, "about": comparison_key(subject)}
-    rows = tx.all(
-        f"""select {COLUMNS} from facts
-            where tenant = :tenant and user_id = :user and {ABOUT} order by learned_at, id""",
-        **values,
-    )
-    said: dict[str, Occasion] = {}
-    messages = tx.all(
-        f"""select facts.id, messages.session_id, messages.seq, messages.created_at
-            from facts join fact_evidence evidence
-            on evidence.tenant = :tenant and evidence.fact_id = facts.id
-            join messages on messages.tenant = :tenant
-            and messages.session_id = evidence.session_id and messages.seq = evidence.seq
-            where facts.tenant = :tenant and user_id = :user and {ABOUT}
-            and status in ('active', 'pending')
-            order by messages.created_at, messages.seq""",
-        **values,
-    )
-    for id, session, seq, created_at in messages:
-        said[id] = Occasion(session, seq, clock.to_datetime(created_at))
-    last_words = _last_words_of_people(tx, values)
     known = []
-    for row in rows:
-        item = fact(row)
-        added = Occasion("", 0, item.learned_at)
-        is_retracted = item.status == "retracted" and last_words.get(item.id) == "retracted"
-        known.append(Known(item, said.get(item.id, added), is_retracted))
-    return known
+    for key in _subject_keys(tx, user, subject):
+        rows = tx.all(
+            f"""select {COLUMNS} from facts
+                where tenant = :tenant and user_id = :user and subject_key = :key""",
+            user=user,
+            key=key,
+        )
+        said = _last_messages(tx, user, key)
+        retracted = _retracted_by_person(tx, user, key)
+        for row in rows:
+            item = fact(row)
+            added = Occasion("", 0, item.learned_at)
+            known.append(Known(item, said.get(item.id, added), item.id in retracted))
+    return sorted(known, key=lambda item: (item.fact.learned_at, item.fact.id))
 
 
-def _last_words_of_people(tx: Transaction, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the last thing that a person said about each retracted fact."""
+def _subject_keys(tx: Transaction, user: str, subject: str) -> list[str]:
+    """Return the keys of all names of a subject."""
+    key = comparison_key(subject)
     rows = tx.all(
-        f"""select facts.id, action from facts join fact_events event
-            on event.tenant = :tenant and event.fact_id = facts.id
-            where facts.tenant = :tenant and user_id = :user and {ABOUT}
-            and facts.status = 'retracted' and actor in ('user', 'admin') and undone = 0
-            and action <> 'undone' order by facts.id, number""",
-        **values,
+        """select alias.name_key from fact_names named cross join fact_names alias
+           where named.tenant = :tenant and named.user_id = :user and named.name_key = :key
+           and named.status = 'accepted' and alias.tenant = :tenant and alias.user_id = :user
+           and alias.entity = named.entity and alias.status = 'accepted'""",
+        user=user,
+        key=key,
     )
-    return dict(rows)
+    return sorted({key} | {alias for (alias,) in rows})
+
+
+def _last_messages(tx: Transaction, user: str, key: str) -> dict[str, Occasion]:
+    """Return the newest message of each live fact about a subject."""
+    rows = tx.all(
+        """select facts.id, messages.session_id, messages.seq, messages.created_at
+           from facts cross join fact_evidence evidence cross join messages
+           where facts.tenant = :tenant and facts.user_id = :user and facts.subject_key = :key
+           and facts.status in ('active', 'pending')
+           and evidence.tenant = :tenant and evidence.fact_id = facts.id
+           and messages.tenant = :tenant and messages.session_id = evidence.session_id
+           and messages.seq = evidence.seq
+           order by messages.created_at, messages.seq""",
+        user=user,
+        key=key,
+    )
+    return {
+        id: Occasion(session, seq, clock.to_datetime(created_at))
+        for id, session, seq, created_at in rows
+    }
+
+
+def _retracted_by_person(tx: Transaction, user: str, key: str) -> set[str]:
+    """Return the facts about a subject that a person retracted, corrected or undid last."""
+    rows = tx.all(
+        """select facts.id, event.action, event.actor, event.undone
+           from facts cross join fact_events event
+           where facts.tenant = :tenant and facts.user_id = :user and facts.subject_key = :key
+           and facts.status = 'retracted'
+           and event.tenant = :tenant and event.fact_id = facts.id
+           order by event.number""",
+        user=user,
+        key=key,
+    )
+    last_words: dict[str, str] = {}
+    learned_and_undone = set()
+    for id, action, actor, undone in rows:
+        if actor == LEARNING and action == "added" and undone:
+            learned_and_undone.add(id)
+        elif actor in PEOPLE and not undone and (action != "undone" or id in learned_and_undone):
+            last_words[id] = action
+    return {id for id, action in last_words.items() if action in _DENIALS}
 
 
 def today(tx: Transaction) -> datetime:

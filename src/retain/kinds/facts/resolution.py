@@ -165,12 +165,14 @@ def decide(
     *,
     source: str = "user",
     is_ambiguous: bool = False,
+    needs_review: bool = False,
 ) -> Decision:
     """Return what to do with a proposal, given all known facts about its subject.
 
     said:         the newest message that the proposal rests on
     source:       who said so
     is_ambiguous: the subject's name means more than one person
+    needs_review: a person must confirm it, whoever said so
     """
     if proposal.ends:  # the end of one thing is the beginning of another
         start = proposal.valid_to or proposal.valid_from
@@ -178,22 +180,38 @@ def decide(
     decision = _decide(proposal, known, said, source, is_ambiguous)
     if decision.action != "add":
         return decision
-    needs_review = decision.needs_review or source in ("tool", "import")
-    changed_at = said.said_at if decision.replaces and decision.how == "changed" else None
+    needs_review = needs_review or decision.needs_review or source in ("tool", "import")
+    if needs_review:
+        own = _meaning_of_proposal(proposal)
+        for item in known:
+            is_waiting = item.fact.status == "pending" and _is_current(item.fact, said.said_at)
+            if is_waiting and _says_the_same(item.fact, proposal, own):
+                return Decision("support", "waits for review already", fact=item.fact)
     return replace(
         decision,
         needs_review=needs_review,
-        valid_from=proposal.valid_from or decision.valid_from or changed_at,
+        valid_from=proposal.valid_from or decision.valid_from or _start(decision, said),
         valid_to=decision.valid_to or proposal.valid_to,
     )
+
+
+def _start(decision: Decision, said: Occasion) -> datetime | None:
+    """Return since when a fact is true that replaces another, if nobody says so."""
+    if decision.replaces is None or decision.how == "refined":
+        return None
+    return said.said_at if decision.how == "changed" else decision.replaces.valid_from
 
 
 def _decide(
     proposal: Proposal, known: Sequence[Known], said: Occasion, source: str, is_ambiguous: bool
 ) -> Decision:
-    own = meaning(proposal.predicate, proposal.object, ends=proposal.ends)
-    current = [item for item in known if _is_current(item.fact, said.said_at)]
-    for item in current:
+    own = _meaning_of_proposal(proposal)
+    active = [
+        item
+        for item in known
+        if item.fact.status == "active" and _is_current(item.fact, said.said_at)
+    ]
+    for item in active:
         if _says_the_same(item.fact, proposal, own) and not _adds_an_end(item.fact, proposal):
             return Decision("support", "known already", fact=item.fact)
     for item in known:
@@ -202,10 +220,9 @@ def _decide(
     was_true = any(
         item.fact.status == "replaced" and _meaning_of(item.fact) == own.opposite for item in known
     )
-    if proposal.ends and was_true and not any(_meaning_of(k.fact) == own.opposite for k in current):
+    if proposal.ends and was_true and not any(_meaning_of(k.fact) == own.opposite for k in active):
         return Decision("ignore", "known to have ended")
 
-    active = [item for item in current if item.fact.status == "active"]
     judge = _Judge(proposal, own, said, source, is_ambiguous, known)
     if proposal.about is not None:
         for item in active:
@@ -338,17 +355,30 @@ class _Judge:
         )
 
     def _replace(self, older: Known, how: How, active: Sequence[Known]) -> Decision:
-        """Replace an older fact, unless something speaks against it."""
+        """Replace an older fact, unless something speaks against it.
+
+        A fact that a person confirmed is replaced only once a person confirms the newer one.
+        """
+        decision = self._replace_or_keep(older, how, active)
+        if not older.fact.confirmed:
+            return decision
+        return Decision(
+            "add",
+            "it contradicts a fact that a person confirmed",
+            replaces=decision.replaces,
+            how=decision.how,
+            conflicts_with=older.fact,
+            needs_review=True,
+        )
+
+    def _replace_or_keep(self, older: Known, how: How, active: Sequence[Known]) -> Decision:
         fact = older.fact
         moment = self._proposal.valid_from or self._said.said_at
-        if fact.confirmed:
-            reason = "it contradicts a fact that a person confirmed"
-            return replace(_unclear(fact, reason), needs_review=True)
         if self._is_ambiguous:
             return _unclear(fact, "the name means more than one person")
         if self._proposal.relation == "unclear":
             return _unclear(fact, "the proposal is not certain")
-        if _trust(self._source) < _trust(fact.source):
+        if not fact.confirmed and _trust(self._source) < _trust(fact.source):
             return _unclear(fact, "its source is less trusted")
         if self._said == older.said:
             return _unclear(fact, "the same message says both")
@@ -403,6 +433,10 @@ def _says_the_same(fact: Fact, proposal: Proposal, own: Meaning) -> bool:
 def _adds_an_end(fact: Fact, proposal: Proposal) -> bool:
     """Return whether a proposal says until when a known fact is true."""
     return proposal.valid_to is not None and fact.valid_to is None
+
+
+def _meaning_of_proposal(proposal: Proposal) -> Meaning:
+    return meaning(proposal.predicate, proposal.object, ends=proposal.ends)
 
 
 def _meaning_of(fact: Fact) -> Meaning:
