@@ -205,6 +205,10 @@ def test_a_replay_to_a_receiver_that_is_down_waits_and_new_events_go_on(
         for number in range(3):
             ada.state.set("theme", number)
         assert run(recorded).failed == 3
+        page = hooks.dead_letters("acme", webhook.id, limit=2)
+        assert [letter.event.number for letter in page] == [2, 3]
+        page = hooks.dead_letters("acme", webhook.id, limit=2, after=page.next)
+        assert ([letter.event.number for letter in page], page.next) == ([4], None)
         assert hooks.replay("acme", webhook.id) == 3
         receiver.deliveries.clear()
         result = run(recorded)
@@ -315,7 +319,7 @@ def test_events_that_were_never_accepted_become_dead_letters(
         assert JobRunner(recorded.services).run(["acme"]).jobs["retention"].done == 2
         assert [letter.event.number for letter in hooks.dead_letters("acme", webhook.id)] == [2]
         recorded.erase("ada", tenant="acme")
-        assert hooks.dead_letters("acme", webhook.id) == []
+        assert list(hooks.dead_letters("acme", webhook.id)) == []
 
 
 def test_private_networks_are_refused_unless_allowed(

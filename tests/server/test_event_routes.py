@@ -154,7 +154,7 @@ def test_an_admin_manages_webhooks_and_the_server_delivers(server: tuple[Memory,
         assert (state.json()["position"], "secret" in state.text) == (1, False)
         assert http.patch(path, json={"paused": True}).json()["paused"] is True
         assert http.post(f"{path}/replay").json() == {"events": 0}
-        assert http.get(f"{path}/dead-letters").json() == []
+        assert http.get(f"{path}/dead-letters").json() == {"data": [], "next": None}
         assert [item["id"] for item in http.get("/api/webhooks").json()] == [webhook["id"]]
         theirs = client(server, "other")
         assert theirs.get(path).status_code == 404

@@ -1708,10 +1708,10 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a fact with its history. Use `retract` to keep a trace of it.
-         * @description Delete a fact with its history. Use `retract` to keep a trace of it.
+         * Delete a fact with its history, and earlier ones with the same words.
+         * @description Delete a fact with its history, and earlier ones with the same words.
          *
-         *     The fact that it replaced does not become true again.
+         *     The fact that it replaced does not become true again. Use `retract` to keep a trace of it.
          *
          *     On the command line: `retain facts forget 0199…`
          */
@@ -2349,8 +2349,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the oldest events that a webhook did not accept, at most 100, and why.
-         * @description List the oldest events that a webhook did not accept, at most 100, and why.
+         * List the events that a webhook did not accept, oldest first, and why.
+         * @description List the events that a webhook did not accept, oldest first, and why.
          */
         get: operations["webhooks_dead_letters"];
         put?: never;
@@ -3179,6 +3179,16 @@ export interface components {
              * Format: date-time
              */
             failed_at: string;
+        };
+        /** DeadLetterPage */
+        DeadLetterPage: {
+            /** Data */
+            data: components["schemas"]["DeadLetter"][];
+            /**
+             * Next
+             * @description The value of `after` for the next page; null on the last page.
+             */
+            next: string | null;
         };
         /**
          * Document
@@ -5822,6 +5832,7 @@ export type ConsolidationsUndoRequest = components['schemas']['ConsolidationsUnd
 export type ContextAnswer = components['schemas']['ContextAnswer'];
 export type ContextRequest = components['schemas']['ContextRequest'];
 export type DeadLetter = components['schemas']['DeadLetter'];
+export type DeadLetterPage = components['schemas']['DeadLetterPage'];
 export type Document = components['schemas']['Document'];
 export type DocumentPage = components['schemas']['DocumentPage'];
 export type EnterRequest = components['schemas']['EnterRequest'];
@@ -12608,7 +12619,12 @@ export interface operations {
     };
     webhooks_dead_letters: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The maximum number of records to return. */
+                limit?: number;
+                /** @description The cursor `next` of the previous page. */
+                after?: string | null;
+            };
             header?: never;
             path: {
                 /** @description The id of the webhook. */
@@ -12624,7 +12640,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeadLetter"][];
+                    "application/json": components["schemas"]["DeadLetterPage"];
                 };
             };
             400: components["responses"]["400"];

@@ -588,7 +588,7 @@ export class Facts extends Kind {
   }
 
   /**
-   * Delete a fact with its history. Use `retract` to keep a trace of it.
+   * Delete a fact with its history, and earlier ones with the same words.
    *
    * @param id The id.
    */

@@ -12,15 +12,16 @@ import hmac
 import json
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from retain.base import canonical, clock, outgoing
+from retain.base import canonical, clock, limits, outgoing
 from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.base.outgoing import RequestFailed
 from retain.kinds import KINDS
+from retain.kinds.kind import Page, decode_cursor, make_page
 from retain.storage import outbox
 from retain.storage.database import Database, Row, Transaction
 from retain.storage.outbox import EVENT_COLUMNS, Event, event_from_row
@@ -28,7 +29,6 @@ from retain.storage.writer import Change, Writer
 
 MAX_WEBHOOKS = 20
 """The number of webhooks of a tenant."""
-MAX_LISTED_LETTERS = 100
 EVENT_KINDS = (*(kind.name for kind in KINDS), "users", "import")
 SIGNING_PREFIX = "whsec_"
 COLUMNS = "id, url, kinds, position, tries, retry_at, error, paused, created_at, delivered_at"
@@ -132,24 +132,31 @@ class Webhooks:
         canonical.key(id, "id")
         return self._database.read(tenant, lambda tx: _find(tx, id))
 
-    def dead_letters(self, tenant: str, id: str) -> Sequence[DeadLetter]:
-        """Return the oldest events that a webhook did not accept, at most 100."""
+    def dead_letters(
+        self, tenant: str, id: str, *, limit: int = 100, after: str | None = None
+    ) -> Page[DeadLetter]:
+        """Return the events that a webhook did not accept, oldest first."""
         canonical.key(id, "id")
+        size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
+        (start,) = decode_cursor(after, [int]) if after else (0,)
 
         def work(tx: Transaction) -> list[Row]:
             _find(tx, id)
             return tx.all(
                 f"""select {EVENT_COLUMNS}, error, failed_at from dead_letters
-                    where tenant = :tenant and webhook_id = :id order by number limit :limit""",
+                    where tenant = :tenant and webhook_id = :id and number > :start
+                    order by number limit :size""",
                 id=id,
-                limit=MAX_LISTED_LETTERS,
+                start=start,
+                size=size + 1,
             )
 
         rows = self._database.read(tenant, work)
-        return [
+        letters = [
             DeadLetter(event_from_row(tuple(event)), error, clock.to_datetime(failed_at))
             for *event, error, failed_at in rows
         ]
+        return make_page(letters, size, lambda letter: [letter.event.number])
 
     def edit(
         self,

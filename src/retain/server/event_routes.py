@@ -21,10 +21,12 @@ from retain.api import problem
 from retain.api.rendering import as_json
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Text, shape
+from retain.api.value_limits import parameter_limits
 from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Principal
 from retain.auth.webhooks import EVENT_KINDS, DeadLetter, TestResult, Webhook, Webhooks
 from retain.base.errors import Conflict, Invalid, RetainError
+from retain.kinds.kind import Page
 from retain.server.api_route import ApiRoute
 from retain.server.note_routes import LAST_EVENT, LATER, SOON, rest
 from retain.server.request_authenticator import RequestAuthenticator
@@ -90,6 +92,18 @@ class WebhookEdit(BaseModel):
         None, description=KINDS_HELP, json_schema_extra={"anyOf": [KINDS_SCHEMA, {"type": "null"}]}
     )
     paused: bool | None = Field(None, description="True: send no events for now.")
+
+
+class DeadLettersRequest(BaseModel):
+    """The page of dead letters to list."""
+
+    model_config = LENIENT
+    limit: int = Field(
+        100,
+        description="The maximum number of records to return.",
+        json_schema_extra=parameter_limits("", "", "limit"),
+    )
+    after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
@@ -159,7 +173,8 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             path="/api/webhooks/{id}/dead-letters",
             name="webhooks_dead_letters",
             handler=handlers.dead_letters,
-            result=shape(list[DeadLetter]),
+            query=DeadLettersRequest,
+            result=shape(Page[DeadLetter]),
             path_help=path_help,
         ),
         admin_route(
@@ -278,10 +293,17 @@ class _Handlers:
         await run_in_threadpool(webhooks.remove, principal.tenant, id)
         return Response(status_code=204)
 
-    async def dead_letters(self, request: Request, id: str) -> Response:
-        """List the oldest events that a webhook did not accept, at most 100, and why."""
+    async def dead_letters(self, request: Request, id: str, query: DeadLettersRequest) -> Response:
+        """List the events that a webhook did not accept, oldest first, and why."""
         principal = await self._admin(request)
-        return answer(await run_in_threadpool(self._webhooks().dead_letters, principal.tenant, id))
+        letters = partial(
+            self._webhooks().dead_letters,
+            principal.tenant,
+            id,
+            limit=query.limit,
+            after=query.after,
+        )
+        return answer(await run_in_threadpool(letters))
 
     async def replay(self, request: Request, id: str) -> Response:
         """Send the events again that a webhook did not accept."""
