@@ -28,7 +28,7 @@ from retain.storage.database import Transaction
 from retain.testing import FailingModel, ModelRequest, ScriptedModel
 from tests.conftest import Now
 from tests.kinds.test_summaries import with_model
-from tests.recording import WorkCounter
+from tests.recording import WorkCounter, recorded_calls
 
 Open = Callable[..., Memory]
 NOTHING = json.dumps({"facts": []})
@@ -409,6 +409,32 @@ def test_backdated_sessions_are_due(
     )
 
 
+def test_many_sessions_to_look_at_again_are_read_in_several_runs(
+    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
+    monkeypatch.setattr(learn, "SESSIONS_PER_RUN", 3)
+    memory = open_memory(clock=now)
+    talk(memory, "Hello.", session="new")
+    run(memory)
+    moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
+    for n in range(4):
+        me = talk(memory, "Hello.", session=f"s{n}")
+        backdate_session(me.sessions, f"s{n}", moment, moment)
+    assert run(memory) == JobResult(done=3, left=1)
+    assert run(memory) == JobResult(done=1)
+
+
+def test_the_backlog_is_counted_in_batches_up_to_a_limit(open_memory: Open) -> None:
+    memory = open_memory()
+    for n in range(5):
+        talk(memory, "Hello.", session=f"s{n}")
+    with recorded_calls(learn._unread) as calls:
+        assert len(learn.due_sessions(memory.services, "acme")) == 5
+    assert len(calls) == 2, "for retries, and for active sessions"
+    assert len(learn.due_sessions(memory.services, "acme", limit=2)) == 2
+
+
 def test_an_older_conversation_does_not_retire_what_is_newer(open_memory: Open, now: Now) -> None:
     memory = open_memory(clock=now)
     me = talk(memory, "I live in Lisbon.")
@@ -443,6 +469,20 @@ def test_an_import_brings_what_was_read(open_memory: Open, tmp_path: Path, now: 
     talk(memory, "I work at Acme.")
     run(memory)
     assert "The user works at Acme." in statements(me)
+
+
+def test_an_import_is_repeatable_after_learning(
+    open_memory: Open, tmp_path: Path, now: Now
+) -> None:
+    memory = open_memory(clock=now)
+    me = talk(memory, "I live in Porto.")
+    moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
+    backdate_session(me.sessions, "s", moment, moment)
+    memory.export(tmp_path / "export")
+    assert run(memory) == JobResult(done=1)
+    assert memory.import_(tmp_path / "export").new == 0
+    assert run(memory) == JobResult(), "the position stays"
+    assert statements(me) == ["The user lives in Porto."]
 
 
 # -- meanwhile -----------------------------------------------------------------------------------

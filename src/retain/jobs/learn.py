@@ -49,6 +49,8 @@ MAX_ATTEMPTS = 3
 """Attempts to read turns that are removed meanwhile."""
 SESSIONS_PER_RUN = 1_000
 """A run with more due sessions leaves the others to the next one, so that other jobs can run."""
+MAX_BACKLOG = 10_000
+"""Due sessions that are counted for status pages."""
 MAX_CALL_TOKENS = 12_500
 """About the tokens of the largest call: instructions, known facts, turns and answer."""
 UNKNOWN_CALL_TOKENS = 8_000
@@ -75,7 +77,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     if services.settings.facts == "off":
         return JobResult()
     mark, retries = services.database.read(
-        tenant, lambda tx: (_read_mark(tx), _retries(tx, until=tx.now))
+        tenant, lambda tx: (_read_mark(tx), _retries(tx, tx.now, SESSIONS_PER_RUN))
     )
     due = {item.session: item for item in _unread(services, tenant, retries)}
     looked_at = 0
@@ -89,7 +91,8 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
             break
     if due and _is_over_budget(services, tenant):
         return JobResult(left=len(due))
-    total = JobResult(left=0 if upto is None else 1)
+    has_more = upto is not None or len(retries) == SESSIONS_PER_RUN
+    total = JobResult(left=int(has_more))
     later = []
     for place, session in enumerate(due.values(), 1):
         try:
@@ -113,21 +116,20 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     return total
 
 
-def due_sessions(services: Services, tenant: str, limit: int | None = None) -> list[str]:
-    """Return the sessions with unread turns, including those that wait for a retry."""
+def due_sessions(services: Services, tenant: str, limit: int = MAX_BACKLOG) -> list[str]:
+    """Return up to `limit` sessions with unread turns, including those that wait for a retry."""
     if services.settings.facts == "off":
         return []
     mark, retries = services.database.read(
-        tenant, lambda tx: (_read_mark(tx), _retries(tx, until=2**62))
+        tenant, lambda tx: (_read_mark(tx), _retries(tx, 2**62, MAX_BACKLOG))
     )
     unread = _unread(services, tenant, retries, include_waiting=True)
     sessions = {item.session for item in unread}
-    for row in active_sessions(services, tenant, mark.since):
-        if limit is not None and len(sessions) >= limit:
-            break
-        unread = _unread(services, tenant, [row], include_waiting=True)
+    active = active_sessions(services, tenant, mark.since)
+    while len(sessions) < limit and (rows := list(islice(active, SESSIONS_PER_READ))):
+        unread = _unread(services, tenant, rows, include_waiting=True)
         sessions |= {item.session for item in unread}
-    return sorted(sessions)
+    return sorted(sessions)[:limit]
 
 
 def problems(services: Services, tenant: str) -> list[str]:
@@ -160,13 +162,14 @@ def _read_mark(tx: Transaction) -> Mark:
     return read_mark(tx, "facts", "on")
 
 
-def _retries(tx: Transaction, until: int) -> list[Row]:
-    """Return the sessions to look at again, as `active_sessions` does."""
+def _retries(tx: Transaction, until: int, size: int) -> list[Row]:
+    """Return the sessions to look at again, longest due first, as `active_sessions` does."""
     return tx.all(
         f"""{SESSIONS} and id in (
                 select session_id from fact_positions
-                where tenant = :tenant and retry_at <= :until)""",
+                where tenant = :tenant and retry_at <= :until order by retry_at limit :size)""",
         until=until,
+        size=size,
     )
 
 
@@ -176,12 +179,16 @@ def _unread(
     """Return the sessions that have messages after their position and need not wait."""
 
     def work(tx: Transaction) -> Iterator[_Due]:
-        for id, user, agent, _, _, first, last in rows:
-            seq, retry_at = tx.one(
+        sent = [
+            tx.send(
                 """select seq, retry_at from fact_positions
                    where tenant = :tenant and session_id = :session""",
-                session=id,
-            ) or (0, None)
+                session=row[0],
+            )
+            for row in rows
+        ]
+        for (id, user, agent, _, _, first, last), result in zip(rows, sent, strict=True):
+            seq, retry_at = next(iter(result.rows()), (0, None))
             is_waiting = retry_at is not None and retry_at > tx.now
             if last > max(seq, first - 1) and (include_waiting or not is_waiting):
                 yield _Due(id, user, agent)

@@ -106,6 +106,7 @@ class Sessions(Kind):
             owned="session_id in (select id from sessions where tenant = :tenant and user_id = :user)",
             of_agent=OF_AGENT_SESSION,
             local={"tries": "0", "retry_at": "null", "error": "null"},
+            advancing=("seq",),
         ),
     )
     checks = (

@@ -203,6 +203,7 @@ def _add(
         if values is not None:
             pairs = zip(columns, values, strict=True)
             existing = {name: value for name, value in pairs if name not in table.local}
+            existing |= {name: row[name] for name in table.advancing}
         if existing != {**row, "tenant": tx.tenant}:
             key = " ".join(str(row[name]) for name in table.key)
             raise Conflict(

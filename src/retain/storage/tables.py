@@ -28,7 +28,8 @@ class Table:
     `of_agent` is the condition for rows that go when the agent `:agent` is forgotten.
 
     `local` columns describe storage in this database: exports omit them, and an import sets them to
-    these values.
+    these values. `advancing` columns say how far jobs are: exports have them, but a repeated import
+    does not compare them.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Table:
     of_agent: str = ""
     live: str = ""
     local: Mapping[str, str] = field(default_factory=dict)
+    advancing: Sequence[str] = ()
 
     def select(self, *, of_user: bool) -> str:
         """Return the statement for all readable rows of the tenant, or of one user, in order."""

@@ -61,7 +61,8 @@ _CORRECTION = LazyPattern(
     r"(?i)\b(?:actually|i meant?|correction|corrected?|sorry|wrong|mistaken?|misspoke|not|rather"
     r"|instead|never|eigentlich|ich meinte|falsch|nicht|sondern|korrektur|nie)\b|n['’]t\b"
 )
-_SIGNS_IN_USER_TURNS = frozenset({"role", "placeholder", "image", "encoded", "invisible", "secret"})
+_SIGNS_OF_PROMPTS = frozenset({"role", "placeholder", "image", "invisible"})
+_SIGNS_IN_USER_TURNS = _SIGNS_OF_PROMPTS | {"encoded", "secret"}
 """Signs that no fact has. A user may also give instructions; agents, tools and documents may not."""
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _SCHEMA = {
@@ -401,6 +402,13 @@ def is_instruction(proposal: Proposal, cited: Sequence[Turn]) -> bool:
     signs = set(find_warning_signs(text))
     is_trusted = all(turn.source == "user" and not turn.is_document for turn in cited)
     return bool(signs & _SIGNS_IN_USER_TURNS if is_trusted else signs)
+
+
+def instructs_agent(text: str) -> bool:
+    """Return whether a text says what to ignore or which tool to call, or looks like a prompt."""
+    return bool(_OVERRIDE.search(text)) or not _SIGNS_OF_PROMPTS.isdisjoint(
+        find_warning_signs(text)
+    )
 
 
 def _with_questions(cited: Sequence[Turn], turns: Sequence[Turn]) -> Iterator[Turn]:
