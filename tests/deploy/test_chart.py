@@ -141,6 +141,7 @@ def test_every_container_is_confined(chart: Any, case: str) -> None:
             mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
             assert set(mounts) == volumes
             assert mounts["data"] == IMAGE.volumes[0]
+            assert container["resources"]
             for variable in container["env"]:
                 assert variable["name"].removeprefix("RETAIN_").lower() in NAMES
 
@@ -246,7 +247,7 @@ def test_the_server_waits_for_the_first_key(
     try:
         time.sleep(3)
         assert waiting.poll() is None
-        assert main(["keys", "create", "ops", "--database", database]) == 0
+        assert main(["keys", "create", "ops", "--tenant", "acme", "--database", database]) == 0
         assert waiting.wait(60) == 0
     finally:
         waiting.kill()
