@@ -179,6 +179,20 @@ def test_learning_reads_only_the_facts_of_its_subject(open_memory: Open) -> None
     assert count_work() <= few + 10
 
 
+def test_a_user_settles_what_waits_for_review(open_memory: Open) -> None:
+    """Until the message is removed."""
+    memory = open_memory()
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    pending = tool.facts.add("The user lives in Porto.", predicate="lives in", object="Porto")
+    me = talk(memory, "I live in Porto.")
+    run(memory)
+    assert statements(me) == ["The user lives in Porto."]
+    assert not list(me.facts.review())
+    me.sessions.remove("s")
+    assert statements(me) == []
+    assert [fact.id for fact in me.facts.review()] == [pending.id]
+
+
 def test_imported_turns_wait_for_review(open_memory: Open, now: Now) -> None:
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada", agent="scout", source="import")

@@ -342,6 +342,8 @@ def _add(step: Step, new: NewFact, decision: Decision, evidence: Sequence[Eviden
         conflicts_with=decision.conflicts_with.id if decision.conflicts_with else None,
         needs_review=decision.needs_review,
     )
+    for pending in decision.settles:
+        step.retract(pending.id, evidence)
 
 
 def _words(proposal: Proposal, policy: Policy) -> NewFact:

@@ -108,6 +108,7 @@ class Decision:
     replaces: Fact | None = None
     how: How = "changed"
     conflicts_with: Fact | None = None  # an unclear pair
+    settles: Sequence[Fact] = ()  # pending facts that say the same and need no review any more
     needs_review: bool = False
     valid_from: datetime | None = None
     valid_to: datetime | None = None
@@ -181,14 +182,19 @@ def decide(
     if decision.action != "add":
         return decision
     needs_review = needs_review or decision.needs_review or source in ("tool", "import")
-    if needs_review:
-        own = _meaning_of_proposal(proposal)
-        for item in known:
-            is_waiting = item.fact.status == "pending" and _is_current(item.fact, said.said_at)
-            if is_waiting and _says_the_same(item.fact, proposal, own):
-                return Decision("support", "waits for review already", fact=item.fact)
+    own = _meaning_of_proposal(proposal)
+    waiting = [
+        item.fact
+        for item in known
+        if item.fact.status == "pending"
+        and _is_current(item.fact, said.said_at)
+        and _says_the_same(item.fact, proposal, own)
+    ]
+    if needs_review and waiting:
+        return Decision("support", "waits for review already", fact=waiting[0])
     return replace(
         decision,
+        settles=waiting,
         needs_review=needs_review,
         valid_from=proposal.valid_from or decision.valid_from or _start(decision, said),
         valid_to=decision.valid_to or proposal.valid_to,
