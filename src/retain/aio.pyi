@@ -326,7 +326,7 @@ class AsyncFacts:
     async def undo(self, id: str) -> Fact:
         """Undo the last step that changed a fact, also for other facts that the step changed."""
     async def forget(self, id: str) -> None:
-        """Delete a fact with its history. Use `retract` to keep a trace of it."""
+        """Delete a fact with its history, and earlier ones with the same words."""
     async def history(self, id: str) -> Sequence[FactChange]:
         """Return every change of a fact and of those that it replaced or that replaced it."""
     async def entities(self, *, limit: int = 100, after: str | None = None) -> Page[Entity]:
