@@ -22,7 +22,7 @@ def _claude(kind: str, number: int, content: Any, **more: Any) -> dict[str, Any]
         "message": {"role": kind, "content": content},
         "uuid": f"00000000-0000-4000-8000-00000000000{number}",
         "timestamp": f"2026-11-17T10:00:0{number}.000Z",
-        "cwd": "/work/shop",
+        "cwd": "/home/ada/shop",
         "sessionId": "s1",
         "version": "2.1.197",
         **more,
