@@ -179,8 +179,9 @@ def test_facts_are_observations_and_relations(memory: Memory) -> None:
     tool.facts.add("Clara is a spy.", subject="Clara")
     clara = Entity("Clara", "person", ["Has a dog.", "Clara lives in Porto."])
     user = Entity("user", "subject of facts", ["The user likes tea."])
+    lives = [Relation("Clara", "Porto", "lives in")]
     likes = [Relation("user", "tea", "likes")]
     assert me.graph.read() == Graph([Entity("Clara", "person", ["Has a dog."])], [])
-    assert me.graph.read(facts=True) == Graph([clara, user], likes)
-    assert me.graph.search("porto", facts=True) == Graph([clara], [])
+    assert me.graph.read(facts=True) == Graph([clara, user], lives + likes)
+    assert me.graph.search("porto", facts=True) == Graph([clara], lives)
     assert me.graph.open(["user"], facts=True) == Graph([user], likes)
