@@ -149,6 +149,7 @@ STORY = (
     step("facts_undo", id="$corrected"),
     step("facts_retract", id="$fact"),
     step("facts_undo", id="$fact"),
+    step("facts_retract", id="$fact"),
     step("facts_add", "forgotten", statement="Ada likes trains."),
     step("facts_forget", id="$forgotten"),
     step("facts_add", "confirmed", statement="Ada has a sister."),
