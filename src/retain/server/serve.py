@@ -143,6 +143,10 @@ def _serve(
     *,
     jobs: bool,
 ) -> int:
+    # Imported before other threads start: they would import its parts at the same time, in another
+    # order, and one of them would fail.
+    import numpy  # noqa: F401
+
     log = logs.configure(memory.settings)
     try:
         with warming_up(memory, start=False) as loading:
