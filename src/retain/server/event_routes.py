@@ -21,14 +21,14 @@ from retain.api import problem
 from retain.api.rendering import as_json
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Text, shape
-from retain.api.value_limits import parameter_limits
 from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Principal
 from retain.auth.webhooks import EVENT_KINDS, DeadLetter, TestResult, Webhook, Webhooks
 from retain.base.errors import Conflict, Invalid, RetainError
 from retain.kinds.kind import Page
 from retain.server.api_route import ApiRoute
-from retain.server.note_routes import LAST_EVENT, LATER, SOON, rest
+from retain.server.key_routes import PageRequest
+from retain.server.note_routes import LAST_EVENT, MAX_POLL_SECONDS, MIN_POLL_SECONDS, wait_or_stop
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.sse import (
     EVENT_STREAM_MEDIA_TYPE,
@@ -46,7 +46,7 @@ KINDS_HELP = "Only events of these kinds, such as messages or facts. Default: al
 
 
 class EventsRequest(BaseModel):
-    """Where the stream starts."""
+    """The position at which a stream of events starts."""
 
     model_config = LENIENT
     after: int | None = Field(
@@ -92,18 +92,6 @@ class WebhookEdit(BaseModel):
         None, description=KINDS_HELP, json_schema_extra={"anyOf": [KINDS_SCHEMA, {"type": "null"}]}
     )
     paused: bool | None = Field(None, description="True: send no events for now.")
-
-
-class DeadLettersRequest(BaseModel):
-    """The page of dead letters to list."""
-
-    model_config = LENIENT
-    limit: int = Field(
-        100,
-        description="The maximum number of records to return.",
-        json_schema_extra=parameter_limits("", "", "limit"),
-    )
-    after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
@@ -173,7 +161,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             path="/api/webhooks/{id}/dead-letters",
             name="webhooks_dead_letters",
             handler=handlers.dead_letters,
-            query=DeadLettersRequest,
+            query=PageRequest,
             result=shape(Page[DeadLetter]),
             path_help=path_help,
         ),
@@ -238,7 +226,7 @@ class _Handlers:
         self, tenant: str, after: int, events: list[Event]
     ) -> AsyncGenerator[bytes, None]:
         beat = time.monotonic()
-        pause = SOON
+        pause = MIN_POLL_SECONDS
         # With the id, a client that reconnects before the first event misses none.
         yield f"id: {after}\nretry: 1000\n\n".encode()
         while not self._app.state.stopping.is_set():
@@ -247,13 +235,13 @@ class _Handlers:
                 after = event.number
             if events:
                 beat = time.monotonic()
-                pause = SOON
+                pause = MIN_POLL_SECONDS
             elif time.monotonic() - beat >= HEARTBEAT_SECONDS:
                 beat = time.monotonic()
                 yield HEARTBEAT
             if len(events) < EVENTS_PER_READ:
-                await rest(self._app, pause)
-                pause = min(pause * 1.5, LATER)
+                await wait_or_stop(self._app, pause)
+                pause = min(pause * 1.5, MAX_POLL_SECONDS)
             try:
                 events = await in_thread(self._read, tenant, after)
             except RetainError:
@@ -293,7 +281,7 @@ class _Handlers:
         await run_in_threadpool(webhooks.remove, principal.tenant, id)
         return Response(status_code=204)
 
-    async def dead_letters(self, request: Request, id: str, query: DeadLettersRequest) -> Response:
+    async def dead_letters(self, request: Request, id: str, query: PageRequest) -> Response:
         """List the events that a webhook did not accept, oldest first, and why."""
         principal = await self._admin(request)
         letters = partial(

@@ -72,8 +72,8 @@ class KeyRequest(BaseModel):
     )
 
 
-class KeysRequest(BaseModel):
-    """The page of keys to list."""
+class PageRequest(BaseModel):
+    """The page of a list."""
 
     model_config = LENIENT
     limit: int = Field(
@@ -95,7 +95,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             name="keys_list",
             handler=handlers.list,
             permission="admin",
-            query=KeysRequest,
+            query=PageRequest,
             result=shape(Page[Key]),
         ),
         route(
@@ -133,7 +133,7 @@ class _Handlers:
             Me(principal.tenant, permissions, principal.user, principal.agent, principal.name)
         )
 
-    async def list(self, request: Request, query: KeysRequest) -> Response:
+    async def list(self, request: Request, query: PageRequest) -> Response:
         """List the keys of the tenant, oldest first, including expired and revoked ones."""
         principal = await self._admin(request)
         return answer(

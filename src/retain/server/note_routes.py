@@ -39,9 +39,9 @@ STREAM = Endpoint(
 )
 LAST_EVENT = "last-event-id"
 EVENT = "change"
-SOON = 0.1
-LATER = 1.0
-"""Seconds between two polls: SOON after a change, then growing up to LATER."""
+MIN_POLL_SECONDS = 0.1
+MAX_POLL_SECONDS = 1.0
+"""Seconds between two polls: MIN_POLL_SECONDS after a change, then growing up to MAX_POLL_SECONDS."""
 _SLOWER = 1.5
 
 
@@ -82,13 +82,13 @@ async def _changes(
         return await handler.respond_with_result(call)
     look = partial(call.scope.notes.changes, **{**call.arguments, "wait": 0.0})
     deadline = time.monotonic() + wait
-    pause = SOON
+    pause = MIN_POLL_SECONDS
     while not (changes := await in_thread(look)):
         left = deadline - time.monotonic()
         if left <= 0 or app.state.stopping.is_set() or await call.request.is_disconnected():
             break
-        await rest(app, min(pause, left))
-        pause = min(pause * _SLOWER, LATER)
+        await wait_or_stop(app, min(pause, left))
+        pause = min(pause * _SLOWER, MAX_POLL_SECONDS)
     # Authorize again: the key may have been revoked while waiting.
     await authenticator.authorize(call.request, STREAM.needs)
     return response(rendered(changes))
@@ -116,7 +116,7 @@ async def _events(
     app: Starlette, look: Callable[..., list[NoteVersion]], after: int, changes: list[NoteVersion]
 ) -> AsyncGenerator[bytes, None]:
     beat = time.monotonic()
-    pause = SOON
+    pause = MIN_POLL_SECONDS
     yield b"retry: 1000\n\n"
     while not app.state.stopping.is_set():
         for change in changes:
@@ -125,19 +125,19 @@ async def _events(
         moment = time.monotonic()
         if changes:
             beat = moment
-            pause = SOON
+            pause = MIN_POLL_SECONDS
         elif moment - beat >= HEARTBEAT_SECONDS:
             beat = moment
             yield HEARTBEAT
-        await rest(app, pause)
-        pause = min(pause * _SLOWER, LATER)
+        await wait_or_stop(app, pause)
+        pause = min(pause * _SLOWER, MAX_POLL_SECONDS)
         try:
             changes = await in_thread(look, after=after)
         except RetainError:
             return  # the client reconnects and gets the error, if it persists
 
 
-async def rest(app: Starlette, seconds: float) -> Any:
+async def wait_or_stop(app: Starlette, seconds: float) -> Any:
     """Wait, but not longer than the server runs."""
     try:
         async with asyncio.timeout(seconds):

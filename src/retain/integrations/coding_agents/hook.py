@@ -83,7 +83,7 @@ def run_hook(
             sys.stdout.write(json.dumps(answer))
             sys.stdout.flush()
         call.finish(result)
-    except BaseException as error:
+    except BaseException as error:  # whatever happens, the coding agent must go on
         timer.cancel()
         call.finish(f"failed: {type(error).__name__}: {error}", is_ok=False)
 

@@ -46,7 +46,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Place:
-    """Where to install: the user's settings, or those of a project."""
+    """The target of an installation: the user's settings, or those of a project."""
 
     home: Path
     project: Path | None = None  # None: for all projects of the user

@@ -350,8 +350,8 @@ def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
+        match = re.search(r"at line (\d+)", str(error))
+        line = int(match[1]) if match else text.count("\n") + 1
         raise EditError(re.sub(r" \(at .*", "", str(error)), line) from None
 
 
@@ -382,7 +382,7 @@ def _write(file: Path, text: str, is_shared: bool = False) -> None:
             out.write(text.encode("utf-8"))
         Path(name).chmod(mode)
         Path(name).replace(target)
-    except BaseException:
+    except BaseException:  # an interruption must not leave the temporary file
         Path(name).unlink(missing_ok=True)
         raise
 

@@ -411,8 +411,8 @@ class Facts(Kind):
         user = self._user()
         size = self._limit(limit)
         (start,) = decode_cursor(after, [int]) if after else (0,)
-        found = self._read(lambda tx: entities.list_entities(tx, user))
-        page = found[start : start + size + 1]
+        every_entity = self._read(lambda tx: entities.list_entities(tx, user))
+        page = every_entity[start : start + size + 1]
         return make_page(page, size, lambda _: [start + size])
 
     def merge(self, name: str, other: str) -> Entity:

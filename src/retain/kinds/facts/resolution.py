@@ -100,7 +100,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a proposal."""
+    """The decision about a proposal: add it, support a known fact, or ignore it."""
 
     action: Action
     reason: str

@@ -585,8 +585,8 @@ class Refs(Kind):
         def work(tx: Transaction) -> MemoryHits:
             rows = [tx.one(_SELECT_REF, key=key, user=self._owner.user) for key in keys]
             refs = {row[0]: reference.ref(row) for row in rows if row}
-            found = [*results.hits, *results.facts]
-            foreign = search_scope.foreign_sources(tx, self._services, found)
+            hits = [*results.hits, *results.facts]
+            foreign = search_scope.foreign_sources(tx, self._services, hits)
             return MemoryHits(results, refs, self.known(tx, mentioned), foreign)
 
         return self._read(work)
