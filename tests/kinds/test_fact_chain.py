@@ -32,9 +32,9 @@ def chains(draw: st.DrawFn) -> list[Link]:
             Link(
                 str(number),
                 valid_from=draw(st.none() | st.integers(0, 9)),
-                stated_to=draw(st.none() | st.integers(10, 19)),
+                valid_to=draw(st.none() | st.integers(10, 19)),
                 replaces=draw(st.sampled_from(earlier)),
-                replaces_how=draw(st.sampled_from(["changed", "refined", "corrected"])),
+                replacement_type=draw(st.sampled_from(["changed", "refined", "corrected"])),
                 needs_review=draw(st.booleans()),
                 events=draw(EVENTS),
             )
@@ -65,12 +65,12 @@ def test_a_fact_is_replaced_only_by_a_live_one(chain: list[Link]) -> None:
         elif link.needs_review and not confirmed:
             assert state.status == "pending"
         elif state.replaced_by is None:
-            assert (state.status, state.valid_to) == ("active", link.stated_to)
+            assert (state.status, state.valid_to) == ("active", link.valid_to)
         else:
             newer = result[state.replaced_by]
             assert newer.status in ("active", "replaced") or newer.replaced_by is not None
             assert state.status == (
-                "retracted" if state.replaced_how == "corrected" else "replaced"
+                "retracted" if state.replacement_type == "corrected" else "replaced"
             )
 
 
@@ -85,23 +85,25 @@ def test_a_retracted_fact_replaces_nothing(chain: list[Link], place: int) -> Non
 
 def test_a_retracted_fact_in_the_middle_is_passed_over() -> None:
     old = Link("old", events=ADDED)
-    middle = Link("middle", 5, replaces="old", replaces_how="changed", events=RETRACTED)
-    new = Link("new", 8, replaces="middle", replaces_how="changed", events=ADDED)
+    middle = Link("middle", 5, replaces="old", replacement_type="changed", events=RETRACTED)
+    new = Link("new", 8, replaces="middle", replacement_type="changed", events=ADDED)
     state = states([old, middle, new])["old"]
     assert (state.status, state.valid_to, state.replaced_by) == ("replaced", 8, "new")
 
 
 def test_a_correction_of_a_retracted_fact_takes_its_place() -> None:
     old = Link("old", events=ADDED)
-    middle = Link("middle", 5, replaces="old", replaces_how="changed", events=RETRACTED)
-    new = Link("new", 5, replaces="middle", replaces_how="corrected", events=ADDED)
+    middle = Link("middle", 5, replaces="old", replacement_type="changed", events=RETRACTED)
+    new = Link("new", 5, replaces="middle", replacement_type="corrected", events=ADDED)
     state = states([old, middle, new])["old"]
-    assert (state.status, state.valid_to, state.replaced_how) == ("replaced", 5, "changed")
+    assert (state.status, state.valid_to, state.replacement_type) == ("replaced", 5, "changed")
 
 
 def test_a_pending_fact_replaces_nothing_until_it_is_confirmed() -> None:
     old = Link("old", events=CONFIRMED)
-    new = Link("new", 5, replaces="old", replaces_how="changed", needs_review=True, events=ADDED)
+    new = Link(
+        "new", 5, replaces="old", replacement_type="changed", needs_review=True, events=ADDED
+    )
     assert states([old, new])["old"].status == "active"
     confirmed = replace(new, events=CONFIRMED)
     assert states([old, confirmed])["old"].status == "replaced"

@@ -13,7 +13,7 @@ from retain.kinds.facts.proposal import Proposal
 from retain.kinds.facts.resolution import (
     Decision,
     Known,
-    Occasion,
+    Mention,
     decide,
     is_exclusive,
     meaning,
@@ -22,12 +22,12 @@ from retain.kinds.facts.resolution import (
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 JUNE = datetime(2026, 6, 1, 12, tzinfo=UTC)
-FIRST = Occasion("s", 1, MAY)
-LATER = Occasion("s", 5, JUNE)
+FIRST = Mention("s", 1, MAY)
+LATER = Mention("s", 5, JUNE)
 
 
 def known(
-    predicate: str, object: str, *, said: Occasion = FIRST, by_person: bool = False, **values: Any
+    predicate: str, object: str, *, mention: Mention = FIRST, by_person: bool = False, **values: Any
 ) -> Known:
     fields: dict[str, Any] = {
         "id": f"{predicate} {object}",
@@ -50,7 +50,7 @@ def known(
     names = Fact.__dataclass_fields__.keys()
     if "conflicts_with" in names:
         fields["conflicts_with"] = None
-    return Known(Fact(**(fields | values)), said, by_person)
+    return Known(Fact(**(fields | values)), mention, by_person)
 
 
 def proposal(predicate: str, object: str, **values: Any) -> Proposal:
@@ -91,7 +91,7 @@ def test_the_same_adds_evidence(same: Proposal) -> None:
 def test_another_object_closes_the_older_fact() -> None:
     decision = decide(proposal("lives in", "Lisbon"), [LIVES_IN_PORTO], LATER)
     assert links(decision) == ("add", "lives in Porto", None, False)
-    assert (decision.how, decision.valid_from) == ("changed", JUNE)
+    assert (decision.replacement_type, decision.valid_from) == ("changed", JUNE)
 
 
 def test_a_stated_time_closes_the_older_fact() -> None:
@@ -131,7 +131,7 @@ def test_an_end_closes_the_fact_that_it_names() -> None:
 def test_an_end_without_an_object_needs_one_candidate() -> None:
     quit_job = proposal("works at", "", ends=True, statement="The user quit the job.")
     acme = known("works at", "Acme")
-    globex = known("works at", "Globex", said=Occasion("s", 2, MAY))
+    globex = known("works at", "Globex", mention=Mention("s", 2, MAY))
     assert links(decide(quit_job, [acme], LATER))[1] == "works at Acme"
     decision = decide(quit_job, [acme, globex], LATER)
     assert links(decision) == ("add", None, "works at Globex", False)
@@ -140,7 +140,7 @@ def test_an_end_without_an_object_needs_one_candidate() -> None:
 def test_a_part_of_a_place_is_more_exact() -> None:
     lisbon = known("lives in", "Lisbon")
     decision = decide(proposal("lives in", "Alfama, Lisbon"), [lisbon], LATER)
-    assert (links(decision)[1], decision.how) == ("lives in Lisbon", "refined")
+    assert (links(decision)[1], decision.replacement_type) == ("lives in Lisbon", "refined")
     assert decision.valid_from is None
     alfama = known("lives in", "Alfama, Lisbon")
     assert decide(proposal("lives in", "Lisbon"), [alfama], LATER).fact == alfama.fact
@@ -200,12 +200,12 @@ def test_a_less_trusted_source_retires_nothing() -> None:
 
 def test_an_older_message_closes_itself_and_not_the_newer_fact() -> None:
     """Imported conversations are read after newer ones."""
-    newer = known("lives in", "Porto", said=LATER)
-    old = Occasion("imported", 90, MAY)
+    newer = known("lives in", "Porto", mention=LATER)
+    old = Mention("imported", 90, MAY)
     decision = decide(proposal("lives in", "Lisbon"), [newer], old)
     assert links(decision) == ("add", None, None, False)
     assert decision.valid_to == JUNE
-    since = known("lives in", "Porto", said=LATER, valid_from=MAY + timedelta(days=3))
+    since = known("lives in", "Porto", mention=LATER, valid_from=MAY + timedelta(days=3))
     decision = decide(proposal("lives in", "Lisbon"), [since], old)
     assert decision.valid_to == MAY + timedelta(days=3)
     assert decide(proposal("lives in", "Porto", ends=True), [newer], old).action == "ignore"
@@ -247,12 +247,12 @@ def test_pending_facts_are_supported_and_never_replaced() -> None:
 def test_a_known_end_refines_a_fact() -> None:
     until = proposal("lives in", "Porto", valid_to=JUNE + timedelta(days=30))
     decision = decide(until, [LIVES_IN_PORTO], LATER)
-    assert (links(decision)[1], decision.how) == ("lives in Porto", "refined")
+    assert (links(decision)[1], decision.replacement_type) == ("lives in Porto", "refined")
     assert decision.valid_to == JUNE + timedelta(days=30)
 
 
 def test_of_two_unclear_facts_the_newest_is_replaced() -> None:
-    second = known("lives in", "Rome", said=Occasion("s", 2, MAY))
+    second = known("lives in", "Rome", mention=Mention("s", 2, MAY))
     decision = decide(proposal("lives in", "Lisbon"), [second, LIVES_IN_PORTO], LATER)
     assert links(decision) == ("add", "lives in Rome", "lives in Porto", False)
 
@@ -267,9 +267,9 @@ def test_a_plausible_claim_is_believed() -> None:
     assert links(claim("changes", prefers, "prefers", "tea"))[1] == "prefers coffee"
     dog = known("has", "a dog")
     refined = claim("refines", dog, "has", "a dog called Bruno")
-    assert (refined.replaces, refined.how) == (dog.fact, "refined")
+    assert (refined.replaces, refined.replacement_type) == (dog.fact, "refined")
     corrected = claim("corrects", LIVES_IN_PORTO, "lives in", "Lisbon")
-    assert (corrected.replaces, corrected.how) == (LIVES_IN_PORTO.fact, "corrected")
+    assert (corrected.replaces, corrected.replacement_type) == (LIVES_IN_PORTO.fact, "corrected")
     assert claim("same", dog, "owns", "a dog").fact == dog.fact
     ended = claim("changes", prefers, "wants", "coffee", ends=True, statement="No coffee any more.")
     assert ended.replaces == prefers.fact
@@ -297,7 +297,7 @@ def test_a_claim_cannot_make_one_of_several_objects_false() -> None:
 def test_a_claim_about_an_unknown_fact_claims_nothing() -> None:
     new = proposal("lives in", "Lisbon", relation="corrects", about="invented")
     decision = decide(new, [LIVES_IN_PORTO], LATER)
-    assert (links(decision)[1], decision.how) == ("lives in Porto", "changed")
+    assert (links(decision)[1], decision.replacement_type) == ("lives in Porto", "changed")
     confirmed = known("lives in", "Porto", confirmed=True)
     assert links(claim("corrects", confirmed, "lives in", "Lisbon"))[1:] == (
         "lives in Porto",
@@ -323,4 +323,4 @@ def test_a_correction_is_true_since_the_corrected_fact() -> None:
     porto = known("lives in", "Porto", valid_from=MAY)
     lisbon = proposal("lives in", "Lisbon", relation="corrects", about=porto.fact.id)
     decision = decide(lisbon, [porto], LATER)
-    assert (decision.how, decision.valid_from) == ("corrected", MAY)
+    assert (decision.replacement_type, decision.valid_from) == ("corrected", MAY)

@@ -12,7 +12,7 @@ from retain import Memory, Scope
 from retain.base import clock
 from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds import sessions
-from retain.kinds.sessions import held
+from retain.kinds.sessions import get_locked
 from tests.conftest import Now
 
 
@@ -217,7 +217,7 @@ def test_a_locked_session_blocks_other_writers(me: Scope) -> None:
     )
 
     def work(inner: Scope) -> None:
-        before = held(inner.sessions, "trip").attributes
+        before = get_locked(inner.sessions, "trip").attributes
         if other.ident is None:
             other.start()
             other.join(0.1)
@@ -227,4 +227,4 @@ def test_a_locked_session_blocks_other_writers(me: Scope) -> None:
     other.join()
     assert me.sessions.get("trip").attributes["c"] == 3
     with pytest.raises(NotFound):
-        me.transaction(lambda inner: held(inner.sessions, "none"))
+        me.transaction(lambda inner: get_locked(inner.sessions, "none"))

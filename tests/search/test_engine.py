@@ -64,8 +64,10 @@ class Rows:
     def matching(self, words: str, asked: SearchFilter = ADA, most: int = 10) -> list[int]:
         return self.read(lambda tx: self.engine.matching(tx, words.split(), asked, most)).numbers
 
-    def having(self, words: str, asked: SearchFilter = ADA) -> list[int]:
-        return self.read(lambda tx: self.engine.matching(tx, words.split(), asked, 10)).having
+    def frequencies(self, words: str, asked: SearchFilter = ADA) -> list[int]:
+        return self.read(
+            lambda tx: self.engine.matching(tx, words.split(), asked, 10)
+        ).document_frequencies
 
     def extent(self, asked: SearchFilter = ADA) -> int:
         return self.read(lambda tx: self.engine.extent(tx, asked))
@@ -129,7 +131,7 @@ class TestWords:
         both = rows.add("ticket zanzibar", "nothing")[0]
         assert rows.matching("train ticket zanzibar", most=2) == [both, rare]
         assert rows.matching("ticket zanzibar", most=3) == [both, rare, common[-1]]
-        assert rows.having("train ticket zanzibar absent") == [31, 31, 2, 0]
+        assert rows.frequencies("train ticket zanzibar absent") == [31, 31, 2, 0]
         assert rows.extent() == 33
 
     def test_results_do_not_depend_on_how_rows_were_written(self, rows: Rows) -> None:
@@ -141,7 +143,7 @@ class TestWords:
             + rows.add(*texts[290:], together=False)
         )
         assert rows.matching("a" + name(3), most=1000) == numbers[3::7][::-1]
-        assert rows.having(f"a{name(3)} x{name(299)} x{name(0)} x{name(128)}") == [43, 1, 1, 1]
+        assert rows.frequencies(f"a{name(3)} x{name(299)} x{name(0)} x{name(128)}") == [43, 1, 1, 1]
         for place in (0, 99, 100, 127, 128, 289, 290, 299):
             assert rows.matching("x" + name(place)) == [numbers[place]]
 
@@ -154,7 +156,7 @@ class TestWords:
         ]
         assert rows.matching("same", most=1000) == left[::-1]
         assert [rows.matching(name(n)) for n in (3, 150, 199)] == [[], [], []]
-        assert rows.having("same") == [197]
+        assert rows.frequencies("same") == [197]
         rows.add(*[f"same {name(n)}" for n in range(200, 400)])
         assert len(rows.matching("same", most=1000)) == 397
         assert rows.extent() == 397
@@ -179,7 +181,7 @@ class TestWords:
         assert set(mine) | set(public) < set(result)
         assert not set(theirs) & set(result)
         assert len(result) == 402
-        assert rows.having("public") == [402]
+        assert rows.frequencies("public") == [402]
         assert rows.extent() == 402
         assert len(rows.matching("public", SearchFilter(), most=1000)) == 603
         assert rows.extent(SearchFilter()) == 603
@@ -194,7 +196,7 @@ class TestWords:
         theirs = other.add(*["same word"] * 150)
         assert rows.matching("same", SearchFilter(), most=1000) == mine[::-1]
         assert other.matching("same", SearchFilter(), most=1000) == theirs[::-1]
-        assert rows.having("same") == [150]
+        assert rows.frequencies("same") == [150]
         assert rows.extent(SearchFilter()) == other.extent(SearchFilter()) == 150
 
     def test_filters_apply_before_the_limit(self, rows: Rows) -> None:
@@ -222,7 +224,7 @@ class TestWords:
         live = rows.add(*["lantern straw"] * 60)
         rows.add(*["lantern straw"] * 5940, expires_at=5)
         assert rows.matching("lantern straw") == live[::-1][:10]
-        assert rows.having("lantern") == [6000]
+        assert rows.frequencies("lantern") == [6000]
 
     def test_narrow_filters_reach_old_rows(self, rows: Rows) -> None:
         """A kind and a session with few rows, older than thousands of others with the same words."""
@@ -231,7 +233,7 @@ class TestWords:
         assert rows.matching("camel", SearchFilter("ada", kinds=("notes",))) == note
         assert rows.matching("camel", SearchFilter("ada", session="old")) == note
         assert rows.matching("camel", SearchFilter("ada", kinds=("notes",), session="s")) == []
-        assert rows.having("camel", SearchFilter("ada", kinds=("notes",))) == [4501]
+        assert rows.frequencies("camel", SearchFilter("ada", kinds=("notes",))) == [4501]
 
     def test_any_word_is_a_valid_query(self, rows: Rows) -> None:
         """No syntax of FTS5 or SQL."""
@@ -530,7 +532,7 @@ def test_results_match_a_plain_scan(rows: Rows) -> None:
                 sums[number] = sums.get(number, 0) + rarity
         best = sorted(sums, key=lambda number: (round(sums[number], 9), number), reverse=True)[:20]
         assert rows.matching(" ".join(words), most=20) == best
-        assert rows.having(" ".join(words)) == [len(having[word]) for word in words]
+        assert rows.frequencies(" ".join(words)) == [len(having[word]) for word in words]
 
 
 def test_words_of_removed_rows_are_not_left_in_the_file(tmp_path: Path) -> None:
@@ -550,9 +552,9 @@ def test_words_of_removed_rows_are_not_left_in_the_file(tmp_path: Path) -> None:
         assert b"zibar" not in files
         assert rows.matching(name(7)) != []
         assert rows.extent() == 800
-        assert rows.having("lantern") == [800]
+        assert rows.frequencies("lantern") == [800]
         rows.remove(row)
-        assert rows.having("lantern") == [400]
+        assert rows.frequencies("lantern") == [400]
 
 
 @pytest.fixture(params=SERVERS)

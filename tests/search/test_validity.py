@@ -127,6 +127,6 @@ def test_dates_that_do_not_exist_do_no_harm(text: str) -> None:
 
 
 def test_the_zone_of_the_message_counts() -> None:
-    said_at = datetime(2026, 11, 17, 12, tzinfo=timezone(timedelta(hours=2)))
-    start, _ = cut_times("since May")[0].validity(said_at)
+    sent_at = datetime(2026, 11, 17, 12, tzinfo=timezone(timedelta(hours=2)))
+    start, _ = cut_times("since May")[0].validity(sent_at)
     assert start == datetime(2026, 5, 1, tzinfo=timezone(timedelta(hours=2)))

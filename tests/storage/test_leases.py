@@ -39,7 +39,7 @@ def database(open_memory: Callable[..., Memory], now: Now) -> Database:
 
 
 def holds(database: Database, lease: leases.Lease) -> bool:
-    return database.write(lease.tenant, lambda tx: leases.held(tx, lease))
+    return database.write(lease.tenant, lambda tx: leases.is_held(tx, lease))
 
 
 def test_one_holder_at_a_time(database: Database) -> None:

@@ -33,7 +33,7 @@ from retain.integrations.importers import (
     ready_maps,
 )
 from retain.memory import Memory
-from retain.storage.connect import absent
+from retain.storage.connect import is_missing
 
 
 def import_(arguments: Arguments) -> int:
@@ -90,7 +90,7 @@ def _import_other(arguments: Arguments) -> int:
 def _memory(arguments: Arguments) -> Memory:
     """Open the database; a dry run does not create it."""
     settings = load_settings(arguments)
-    if arguments.dry_run and absent(settings):
+    if arguments.dry_run and is_missing(settings):
         return Memory.open(settings=replace(settings, database="memory:"))
     return open_memory(arguments, create=True)
 

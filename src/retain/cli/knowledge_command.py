@@ -13,7 +13,7 @@ from retain.cli.options import SCOPE
 from retain.cli.output import plain, progress, show
 from retain.kinds.knowledge import Loaded, sources
 from retain.memory import Scope
-from retain.storage.connect import absent, in_memory
+from retain.storage.connect import in_memory, is_missing
 
 
 def search(arguments: Arguments) -> int:
@@ -27,7 +27,7 @@ def add(arguments: Arguments) -> int:
     """Add files; report the ones that cannot be read at the end."""
     settings = load_settings(arguments)
     reads_stdin = "-" in arguments.files
-    has_no_database = absent(settings) and not in_memory(settings)
+    has_no_database = is_missing(settings) and not in_memory(settings)
     if arguments.dry_run and not reads_stdin and has_no_database:
         # A dry run does not create the database; all documents would be new.
         with progress("reading") as bar:

@@ -237,7 +237,7 @@ def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
     min_cosine = _min_cosine(hits, query)
     weights = {
         word: max(math.log(rows / (max(count, 1) + 0.5)), 0.0)
-        for word, count in zip(matches.words, matches.corpus.having, strict=True)
+        for word, count in zip(matches.words, matches.corpus.document_frequencies, strict=True)
     }
     min_weight = min(MIN_COVERED * sum(weights.values()), RARE_WORDS * math.log(rows))
 

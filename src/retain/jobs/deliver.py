@@ -208,7 +208,7 @@ class _Delivery:
         )[:MAX_ERROR_LENGTH]
 
         def store(tx: Transaction) -> JobResult | None:
-            if not leases.held(tx, lease):
+            if not leases.is_held(tx, lease):
                 return None
             if batch.position is None:
                 return self._store_replay(tx, batch, event, error)

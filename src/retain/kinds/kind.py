@@ -170,9 +170,9 @@ class Kind:
     """The types of the events of verbs, where they differ from those in `storage.outbox`."""
     is_document: ClassVar[bool] = False
     """True if records are documents rather than personal memories; recall has a share for each."""
-    rests_on_messages: ClassVar[bool] = False
-    """True if records say what messages say. A search ranks them apart, so that they do not replace
-    the messages; see `messages_of`."""
+    is_ranked_separately: ClassVar[bool] = False
+    """True if records repeat what messages say. A search ranks them separately, so that they do not
+    replace the messages; see `messages_of`."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
         self._services = services

@@ -59,7 +59,7 @@ MAX_FACTS = 3
 class RankedHits:
     """The hits of a search, best first, and the facts that match.
 
-    Facts are ranked apart, so that the hits are the same as without facts.
+    Facts are ranked separately, so that the hits are the same as without facts.
     """
 
     hits: list[Hit]
@@ -126,9 +126,9 @@ def start_search(
     depth: int = query_steps.DEPTH,
 ) -> Query:
     """Match the words of a query in a read transaction, and embed it outside of any."""
-    apart = tuple(kind.name for kind in services.kinds.values() if kind.rests_on_messages)
-    if filter.kinds is None or not set(filter.kinds) <= set(apart):
-        filter = replace(filter, apart=apart)
+    separate = tuple(kind.name for kind in services.kinds.values() if kind.is_ranked_separately)
+    if filter.kinds is None or not set(filter.kinds) <= set(separate):
+        filter = replace(filter, separate_kinds=separate)
     embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
     embedding = query_steps.start_embedding(text, embedder)
 
@@ -161,7 +161,7 @@ def finish_search(
     """
     query = replace(started, filter=_with_boards(tx, owner, started.filter))
     hits = query_steps.run_query(tx, services.index, query, limit)
-    facts = query_steps.run_apart_query(tx, services.index, query, MAX_FACTS)
+    facts = query_steps.run_separate_query(tx, services.index, query, MAX_FACTS)
     return RankedHits(
         _reviewed(tx, services, owner, [hit for hit in hits if not _is_notice(hit)]),
         _reviewed(tx, services, owner, facts),

@@ -63,7 +63,7 @@ def _place(session: Session) -> list[Any]:
     return [clock.from_datetime(session.updated_at, "after"), session.id]
 
 
-def held(sessions: Sessions, id: str) -> Session:
+def get_locked(sessions: Sessions, id: str) -> Session:
     """Return a session, locked until the transaction ends.
 
     Use it inside `Scope.transaction` to read a session and then write it.

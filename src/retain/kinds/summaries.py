@@ -395,7 +395,7 @@ def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: le
         written.text,
     ):
         return True  # this commit already succeeded, but its response was lost
-    if newest != before or not leases.held(tx, lease):
+    if newest != before or not leases.is_held(tx, lease):
         raise _Lost
     first = step.first
     last = step.messages[-1].seq

@@ -82,7 +82,7 @@ class Corpus:
     """Statistics of the rows in scope."""
 
     count: int
-    having: Sequence[int]  # for each word of the question: the number of rows that contain it
+    document_frequencies: Sequence[int]  # for each word of the question, the rows with this word
 
 
 def digest(author: str, title: str, text: str, at: int | None) -> Digest:

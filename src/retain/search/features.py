@@ -100,13 +100,13 @@ def _word_rarity(question: Question, corpus: Corpus) -> Array:
     import numpy as np
 
     names = frozenset(question.names)
-    rows = max(corpus.count, *corpus.having, 1) if corpus.having else 1
+    rows = max(corpus.count, *corpus.document_frequencies, 1)
     return np.array(
         [
             0.0
-            if word in names or not having
-            else math.log(1 + (rows - having + 0.5) / (having + 0.5))
-            for word, having in zip(question.words, corpus.having, strict=True)
+            if word in names or not frequency
+            else math.log(1 + (rows - frequency + 0.5) / (frequency + 0.5))
+            for word, frequency in zip(question.words, corpus.document_frequencies, strict=True)
         ]
     )
 

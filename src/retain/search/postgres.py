@@ -37,7 +37,7 @@ MAX_SCANNED_TUPLES = 40_000
 
 FILTERS = """(agent is null or agent = coalesce(:agent, agent))
     and (board is null or board = any(coalesce(:boards, array[board])))
-    and kind = any(coalesce(:kinds, array[kind])) and kind <> all(:apart::text[])
+    and kind = any(coalesce(:kinds, array[kind])) and kind <> all(:separate_kinds::text[])
     and (:session::text is null or session_id = :session)
     and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
     and (expires_at is null or expires_at > :now)
@@ -360,8 +360,8 @@ class PostgresEngine(IndexReader):
         postings = []
         for word, parts in zip(words, lists, strict=True):
             numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))[::-1][:cap]
-            having = self._cached_count(tx, word, user) if len(numbers) == cap else len(numbers)
-            postings.append(Posting(numbers, max(having, len(numbers))))
+            count = self._cached_count(tx, word, user) if len(numbers) == cap else len(numbers)
+            postings.append(Posting(numbers, max(count, len(numbers))))
         return postings
 
     def _count_rows(self, tx: Transaction, word: str, user: str | None) -> int:
@@ -519,7 +519,7 @@ def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:
         "agent": filter.agent,
         "boards": None if filter.boards is None else list(filter.boards),
         "kinds": None if filter.kinds is None else list(filter.kinds),
-        "apart": list(filter.apart),
+        "separate_kinds": list(filter.separate_kinds),
         "session": filter.session,
         "since": filter.since,
         "until": filter.until,

@@ -25,7 +25,7 @@ from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.index import Index
 from retain.search.question import Question
 from retain.search.ranking import Ranked
-from retain.search.retrieval import only_apart
+from retain.search.retrieval import only_separate_kinds
 from retain.search.search_engine import CandidateRow, Engine, SearchFilter
 from retain.storage.database import Transaction
 
@@ -37,8 +37,8 @@ DEPTH = 100
 EXPANDED = 12
 """Best rows of each retriever whose neighbours become candidates too."""
 NEIGHBOUR_REACH = 2
-APART_DEPTH = 30
-"""Rows from each retriever of the kinds that are ranked apart; only a few of them become hits."""
+SEPARATE_DEPTH = 30
+"""Rows from each retriever of the kinds that are ranked separately; only a few of them become hits."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class WordMatches:
     rows: Sequence[CandidateRow]
     corpus: Corpus
     depth: int = DEPTH
-    apart: Sequence[CandidateRow] = ()  # rows of the kinds that are ranked apart
-    has_apart: bool = False  # the scope has rows of these kinds
+    separate_rows: Sequence[CandidateRow] = ()  # of the kinds that are ranked separately
+    has_separate_rows: bool = False  # the scope has rows of these kinds
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def match_words(
     engine = index.engine
     terms = words.query_words(text)
     matches = engine.matching(tx, terms, filter, depth)
-    corpus = Corpus(max(matches.extent, len(matches.rows)), matches.having)
-    has_apart = matches.apart_extent > 0
-    return WordMatches(terms, matches.rows, corpus, depth, matches.apart, has_apart)
+    corpus = Corpus(max(matches.extent, len(matches.rows)), matches.document_frequencies)
+    has_separate_rows = matches.separate_extent > 0
+    return WordMatches(terms, matches.rows, corpus, depth, matches.separate_rows, has_separate_rows)
 
 
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
@@ -234,13 +234,13 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
     ]
 
 
-def run_apart_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
-    """Do the second read for the kinds that are ranked apart, as far as the search wants them."""
-    filter = only_apart(query.filter)
-    if not filter.kinds or not query.matches.has_apart:
+def run_separate_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
+    """Do the second read for the kinds that are ranked separately, as far as the search wants them."""
+    filter = only_separate_kinds(query.filter)
+    if not filter.kinds or not query.matches.has_separate_rows:
         return []
-    rows = query.matches.apart[:APART_DEPTH]
-    matches = replace(query.matches, rows=rows, depth=APART_DEPTH)
+    rows = query.matches.separate_rows[:SEPARATE_DEPTH]
+    matches = replace(query.matches, rows=rows, depth=SEPARATE_DEPTH)
     return run_query(tx, index, replace(query, filter=filter, matches=matches), limit)
 
 

@@ -55,7 +55,7 @@ class Posting(NamedTuple):
     """The rows that have a word."""
 
     numbers: Numbers  # newest first
-    having: int  # number of rows with the word; more than `numbers` if those were capped
+    row_count: int  # number of rows with the word; more than `numbers` if those were capped
 
 
 class _Count(NamedTuple):
@@ -202,31 +202,35 @@ class IndexReader:
             return Matches([])
         narrow = self._narrow_rows(tx, filter)
         cap = MAX_ROWS_PER_WORD if narrow is None else None
-        apart_marks = [kind_mark(kind) for kind in filter.apart]
-        every_posting = self._postings(tx, [*distinct, *apart_marks], filter.user, cap)
+        separate_marks = [kind_mark(kind) for kind in filter.separate_kinds]
+        every_posting = self._postings(tx, [*distinct, *separate_marks], filter.user, cap)
         every_extent = self.extent(tx, filter)
 
-        # Kinds that are ranked apart must not change the statistics of the others.
+        # Kinds that are ranked separately must not change the statistics of the others.
         postings = every_posting[: len(distinct)]
-        apart = every_posting[len(distinct) :]
-        apart_extent = sum(posting.having for posting in apart)
-        apart_rows: list[CandidateRow] = []
-        if apart_extent:
-            apart_numbers = np.sort(np.concatenate([posting.numbers for posting in apart]))
-            apart_filter = only_apart(filter)
-            if apart_filter.kinds:
-                ranked = _rank(postings, every_extent, apart_numbers)
-                apart_rows = self._first_visible(tx, ranked, apart_filter, limit)
-            postings = [_without(posting, apart_numbers) for posting in postings]
-        extent = max(every_extent - apart_extent, 0)
+        separate = every_posting[len(distinct) :]
+        separate_extent = sum(posting.row_count for posting in separate)
+        separate_rows: list[CandidateRow] = []
+        if separate_extent:
+            separate_numbers = np.sort(np.concatenate([posting.numbers for posting in separate]))
+            separate_filter = only_separate_kinds(filter)
+            if separate_filter.kinds:
+                ranked = _rank(postings, every_extent, separate_numbers)
+                separate_rows = self._first_visible(tx, ranked, separate_filter, limit)
+            postings = [_exclude(posting, separate_numbers) for posting in postings]
+        extent = max(every_extent - separate_extent, 0)
 
         rows = self._first_visible(tx, _rank(postings, extent, narrow), filter, limit)
-        capped = any(len(posting.numbers) < posting.having for posting in postings)
+        capped = any(len(posting.numbers) < posting.row_count for posting in postings)
         if len(rows) < limit and capped:
             complete = self._postings(tx, distinct, filter.user, None)
             rows = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
-        having = {word: posting.having for word, posting in zip(distinct, postings, strict=True)}
-        return Matches(rows, [having[word] for word in words], extent, apart_rows, apart_extent)
+        frequencies = {
+            word: posting.row_count for word, posting in zip(distinct, postings, strict=True)
+        }
+        return Matches(
+            rows, [frequencies[word] for word in words], extent, separate_rows, separate_extent
+        )
 
     def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:
         """Return the only rows that can pass a narrow filter; None if the filter is wide."""
@@ -362,18 +366,18 @@ class IndexReader:
         return _cosines_by_number(vector, pages)
 
 
-def only_apart(filter: SearchFilter) -> SearchFilter:
-    """Return a filter for the kinds that are ranked apart, as far as the search wants them."""
-    kinds = [kind for kind in filter.apart if filter.kinds is None or kind in filter.kinds]
-    return replace(filter, kinds=tuple(kinds), apart=())
+def only_separate_kinds(filter: SearchFilter) -> SearchFilter:
+    """Return a filter for the kinds that are ranked separately, as far as the search wants them."""
+    kinds = [kind for kind in filter.separate_kinds if filter.kinds is None or kind in filter.kinds]
+    return replace(filter, kinds=tuple(kinds), separate_kinds=())
 
 
-def _without(posting: Posting, numbers: Numbers) -> Posting:
+def _exclude(posting: Posting, numbers: Numbers) -> Posting:
     """Return a posting without some rows."""
     import numpy as np
 
     others = posting.numbers[~np.isin(posting.numbers, numbers)]
-    return Posting(others, posting.having - (len(posting.numbers) - len(others)))
+    return Posting(others, posting.row_count - (len(posting.numbers) - len(others)))
 
 
 def _next_batch(limit: int, passed: int, checked: int) -> int:
@@ -411,7 +415,8 @@ def _rank(postings: Sequence[Posting], extent: int, narrow: Numbers | None) -> N
 
     numbers = np.concatenate([posting.numbers for posting in postings])
     rarity = [
-        np.log1p(max(extent - posting.having, 0.5) / (posting.having + 0.5)) for posting in postings
+        np.log1p(max(extent - posting.row_count, 0.5) / (posting.row_count + 0.5))
+        for posting in postings
     ]
     weights = np.repeat(np.array(rarity), [len(posting.numbers) for posting in postings])
     if narrow is not None:

@@ -80,8 +80,8 @@ class SearchFilter:
     since: int | None = None
     until: int | None = None
     place: str | None = None  # this place and everything below it
-    apart: tuple[str, ...] = ()
-    """Kinds that are ranked apart: they are neither found among the others nor counted with them."""
+    separate_kinds: tuple[str, ...] = ()
+    """Kinds that are ranked separately: not found among the others nor counted with them."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class Matches:
     """Result of a search by words."""
 
     rows: list[CandidateRow]  # most promising first
-    having: list[int] = field(default_factory=list)  # rows in scope with each word
+    document_frequencies: list[int] = field(default_factory=list)  # rows in scope with each word
     extent: int = 0  # rows in scope, approximately
-    apart: list[CandidateRow] = field(default_factory=list)  # of the kinds that are ranked apart
-    apart_extent: int = 0  # rows of these kinds in scope, approximately
+    separate_rows: list[CandidateRow] = field(default_factory=list)  # of the separate kinds
+    separate_extent: int = 0  # rows of these kinds in scope, approximately
 
     @property
     def numbers(self) -> list[int]:

@@ -305,7 +305,7 @@ class SqliteEngine(IndexReader):
                 and (board is null or :boards is null
                      or board in (select value from json_each(:boards)))
                 and (:kinds is null or kind in (select value from json_each(:kinds)))
-                and kind not in (select value from json_each(:apart))
+                and kind not in (select value from json_each(:separate_kinds))
                 and (:session is null or {ITEM_SESSION} = :session)
                 and at >= coalesce(:since, at) and (:until is null or at < :until)
                 and (expires_at is null or expires_at > :now)
@@ -315,7 +315,7 @@ class SqliteEngine(IndexReader):
             agent=filter.agent,
             boards=None if filter.boards is None else json.dumps(filter.boards),
             kinds=None if filter.kinds is None else json.dumps(filter.kinds),
-            apart=json.dumps(filter.apart),
+            separate_kinds=json.dumps(filter.separate_kinds),
             session=filter.session,
             since=filter.since,
             until=filter.until,
@@ -344,11 +344,11 @@ class SqliteEngine(IndexReader):
         for word, (joined, _) in zip(words, lists, strict=True):
             absorbed: Numbers = np.fromstring(joined or "", np.int64, sep=",")
             waiting = [number for number, terms in tail.items() if word in terms]
-            having = len(absorbed) + len(waiting)
+            count = len(absorbed) + len(waiting)
             if len(absorbed) == cap:
-                having = max(having, self._cached_count(tx, word, user))
+                count = max(count, self._cached_count(tx, word, user))
             numbers = np.concatenate([np.array(waiting, np.int64), absorbed])
-            postings.append(Posting(numbers, having))
+            postings.append(Posting(numbers, count))
         return postings
 
     def _count_rows(self, tx: Transaction, word: str, user: str | None) -> int:

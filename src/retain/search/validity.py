@@ -115,7 +115,7 @@ class Times:
     length: str = ""
 
     def validity(
-        self, said_at: datetime, tense: Tense = "past"
+        self, sent_at: datetime, tense: Tense = "past"
     ) -> tuple[datetime | None, datetime | None]:
         """Return when the statement begins and ends to be true, where its words say so.
 
@@ -125,24 +125,24 @@ class Times:
         end: datetime | None = None
         first = self.since or self.at
         if first:
-            start = _period_start(first, said_at, tense)
+            start = _period_start(first, sent_at, tense)
         elif self.length and tense == "past":
-            start = _shift(said_at, self.length, -1)
+            start = _shift(sent_at, self.length, -1)
         if self.until:
-            end = _period_start(self.until, start or said_at, "future")
+            end = _period_start(self.until, start or sent_at, "future")
             if end and _names_a_day(self.until):
                 end += timedelta(days=1)
         if start and end and end <= start:
             end = None
         return start, end
 
-    def end_of_past(self, said_at: datetime) -> datetime | None:
+    def end_of_past(self, sent_at: datetime) -> datetime | None:
         """Return when a statement that is no longer true ended, where its words say so."""
         phrase = self.until or self.at or self.since
         if not phrase:
             return None
-        end = _period_start(phrase, said_at, "past")
-        return end if end and end <= said_at else None
+        end = _period_start(phrase, sent_at, "past")
+        return end if end and end <= sent_at else None
 
 
 def cut_times(text: str) -> tuple[Times, str]:

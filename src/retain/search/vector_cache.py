@@ -312,7 +312,7 @@ class CachedVectors:
         if source.mark >= self.mark:
             is_newer = not self.mark or source.newest >= self.mark
             for new in source.since(self.mark) if is_newer else ():
-                self.add(_without(new, self.pages()) if self.mark else new)
+                self.add(_exclude_known(new, self.pages()) if self.mark else new)
                 if self.bytes > max_bytes:
                     self._clear()
                     self.mark = 0
@@ -326,7 +326,7 @@ class CachedVectors:
         self.used = []
 
 
-def _without(new: Page, known: list[Page]) -> Page:
+def _exclude_known(new: Page, known: list[Page]) -> Page:
     """Return a page without the rows that are already known."""
     import numpy as np
 

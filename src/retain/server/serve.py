@@ -35,7 +35,7 @@ from retain.server.app import create_app
 from retain.server.connection import Connection
 from retain.server.middleware import ProtectionMiddleware
 from retain.server.workers import Workers
-from retain.storage.connect import absent, in_memory
+from retain.storage.connect import in_memory, is_missing
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than that of proxies, which would otherwise send a request on a closing connection."""
@@ -64,7 +64,7 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
     _allow_many_files()
     # Bind before opening the database: do not create one that cannot be served.
     with bind(settings.host, settings.port) as listener:
-        if absent(settings):
+        if is_missing(settings):
             check_host(settings, keys_exist=False)
         # One process migrates before the workers open the database.
         with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as memory:

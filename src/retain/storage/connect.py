@@ -79,7 +79,7 @@ def in_memory(settings: Settings) -> bool:
     return settings.database in ("memory:", "sqlite:///:memory:")
 
 
-def absent(settings: Settings) -> bool:
+def is_missing(settings: Settings) -> bool:
     """Return True if opening the database would create it."""
     url = settings.database
     return in_memory(settings) or (

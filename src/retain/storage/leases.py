@@ -1,7 +1,7 @@
 """Leases on background work, so that two processes do not pay a model for the same result.
 
 A lease saves work; it does not make it safe. It expires if its holder dies or is too slow, and
-another process may then take it. So a job calls `held` in the transaction that stores its result,
+another process may then take it. So a job calls `is_held` in the transaction that stores its result,
 and also checks that its input did not change. Times are the database's, so the clocks of two
 machines need not agree.
 """
@@ -53,7 +53,7 @@ def renew(database: Database, lease: Lease, seconds: float) -> bool:
     return bool(database.write(lease.tenant, work, idempotent=True))
 
 
-def held(tx: Transaction, lease: Lease) -> bool:
+def is_held(tx: Transaction, lease: Lease) -> bool:
     """Return True if the lease is still held; no process can take it during this transaction."""
     tx.lock_rows("select 1 from leases where tenant = :tenant and what = :what", what=lease.what)
     row = tx.one(

@@ -39,7 +39,7 @@ from retain.integrations.coding_agents.transcripts import (
     read_lines,
     without_added_text,
 )
-from retain.storage.connect import absent
+from retain.storage.connect import is_missing
 
 if TYPE_CHECKING:
     from retain.base.settings import Settings
@@ -164,7 +164,7 @@ def _run(
         return None, "ignored: the input names no session"
     settings = project_settings(_folder(payload), file, **flags)
     session = f"{host}-{host_session}"
-    if task in ("start", "prompt") and absent(settings):
+    if task in ("start", "prompt") and is_missing(settings):
         return None, "recalled 0 characters"
     from retain.memory import Memory  # slow to import
 
@@ -341,9 +341,9 @@ def _lines(
 def _save_batch(
     scope: Scope, *, host: str, session: str, batch: list[TranscriptMessage], end: int
 ) -> int:
-    from retain.kinds.sessions import held
+    from retain.kinds.sessions import get_locked
 
-    before = held(scope.sessions, session)  # two hooks may save at once
+    before = get_locked(scope.sessions, session)  # two hooks may save at once
     for message in batch:
         # Skipped: a stored message that the host changed, a removed one, and one that is not valid.
         with suppress(KeyReused, NotFound, Invalid):

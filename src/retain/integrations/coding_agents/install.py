@@ -77,10 +77,10 @@ def plan_install(host: Host, place: Place, command: Sequence[str]) -> list[FileC
     changes = []
     for file, additions in _by_file(host.additions(host, place, command)).items():
         before = _read(file)
-        with _naming(file):
-            clean = _without(before, additions, record.get(str(file)))
-            after, insertions = _with(clean, additions)
-            if clean != before and _same(before, after, additions):
+        with _name_file_in_errors(file):
+            clean = _remove_entries(before, additions, record.get(str(file)))
+            after, insertions = _add_entries(clean, additions)
+            if clean != before and _has_same_data(before, after, additions):
                 continue  # the entries are there already
         if after != before:
             existed = clean is not None
@@ -101,8 +101,8 @@ def plan_uninstall(host: Host, place: Place, command: Sequence[str]) -> list[Fil
         before = _read(file)
         if before is None:
             continue
-        with _naming(file):
-            after = _without(before, additions, record.get(str(file)))
+        with _name_file_in_errors(file):
+            after = _remove_entries(before, additions, record.get(str(file)))
         if after != before:
             changes.append(FileChange(file, before, after))
     return changes
@@ -156,7 +156,7 @@ def _by_file(additions: Sequence[Addition]) -> dict[Path, list[Addition]]:
     return files
 
 
-def _with(text: str | None, additions: Sequence[Addition]) -> tuple[str, list[Insertion]]:
+def _add_entries(text: str | None, additions: Sequence[Addition]) -> tuple[str, list[Insertion]]:
     """Return a file's text with the additions, and the insertions that make it."""
     first = additions[0]
     if first.kind == "file":
@@ -164,7 +164,7 @@ def _with(text: str | None, additions: Sequence[Addition]) -> tuple[str, list[In
             raise EditError("the file exists, and retain did not write it", 1)
         return first.value, [(0, first.value)]
     if first.kind == "table":
-        return _with_table(text or "", first)
+        return _add_table(text or "", first)
     insertions: list[Insertion] = []
     result = text or ""
     if not result.strip("\ufeff \t\r\n"):
@@ -183,7 +183,7 @@ def _with(text: str | None, additions: Sequence[Addition]) -> tuple[str, list[In
     return result, insertions
 
 
-def _with_table(text: str, addition: Addition) -> tuple[str, list[Insertion]]:
+def _add_table(text: str, addition: Addition) -> tuple[str, list[Insertion]]:
     before = _parse_toml(text)
     if NAME in before.get(addition.path[0], {}):
         raise EditError(f"{'.'.join(addition.path)} exists, and retain did not write it", 1)
@@ -205,7 +205,7 @@ def _with_table(text: str, addition: Addition) -> tuple[str, list[Insertion]]:
     return result, [(len(text), inserted)]
 
 
-def _without(
+def _remove_entries(
     text: str | None, additions: Sequence[Addition], record: Mapping[str, Any] | None
 ) -> str | None:
     """Return a file's text without retain's entries; None if nothing is left of the file."""
@@ -221,12 +221,12 @@ def _without(
     if first.kind == "file":
         return None if text.startswith(first.value.partition("\n")[0]) else text
     if first.kind == "table":
-        return _without_table(text, first)
+        return _remove_table(text, first)
     if not text.strip("\ufeff \t\r\n"):
         return text
     result = text
     for addition in reversed(additions):
-        result = _without_entry(result, addition)
+        result = _remove_entry(result, addition)
     jsonc.parse(result)
     if result != text and was_created and _is_left_over(result, additions):
         return None
@@ -243,7 +243,7 @@ def _is_left_over(text: str, additions: Sequence[Addition]) -> bool:
     return value == {} or (has_version and value == {"version": 1})
 
 
-def _without_entry(text: str, addition: Addition) -> str:
+def _remove_entry(text: str, addition: Addition) -> str:
     """Remove retain's entry, and the objects that are empty without it."""
     path = addition.path
     if addition.kind == "item":
@@ -256,7 +256,7 @@ def _without_entry(text: str, addition: Addition) -> str:
             if is_own_hook(group.value):
                 text = jsonc.remove_child(text, node, item)
             elif isinstance(group.value, dict) and (inner := group.child("hooks")):
-                text = _without_own_hooks(text, inner)
+                text = _remove_own_hooks(text, inner)
             node = jsonc.find(text, path) or node
         if text == before or node.children:
             return text
@@ -268,7 +268,7 @@ def _without_entry(text: str, addition: Addition) -> str:
     return _prune(text, path if addition.kind == "item" else path[:-1])
 
 
-def _without_own_hooks(text: str, hooks: jsonc.Node) -> str:
+def _remove_own_hooks(text: str, hooks: jsonc.Node) -> str:
     """Remove retain's hooks from a group that has also hooks of the user."""
     ours = [at for at, hook in enumerate(hooks.children) if is_own_hook(hook.value)]
     for position in reversed(ours):
@@ -294,7 +294,7 @@ def _remove_member(text: str, path: Sequence[str]) -> str:
     return jsonc.remove_child(text, parent, parent.position(path[-1]))
 
 
-def _without_table(text: str, addition: Addition) -> str:
+def _remove_table(text: str, addition: Addition) -> str:
     data = _parse_toml(text)
     group, name = addition.path
     server = data.get(group, {}).get(name) if isinstance(data.get(group), dict) else None
@@ -337,7 +337,7 @@ def is_own_hook(value: Any) -> bool:
     return bool(commands) and all(_OWN_COMMAND.match(command) for command in commands)
 
 
-def _same(before: str | None, after: str, additions: Sequence[Addition]) -> bool:
+def _has_same_data(before: str | None, after: str, additions: Sequence[Addition]) -> bool:
     """Report if two texts hold the same data."""
     if additions[0].kind == "table":
         return _parse_toml(before or "") == _parse_toml(after)
@@ -394,7 +394,7 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _naming(file: Path) -> Iterator[None]:
+def _name_file_in_errors(file: Path) -> Iterator[None]:
     """Turn a problem of a file into an error that names it."""
     try:
         yield

@@ -24,12 +24,10 @@ LEARNING = "learning"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a fact. One that rests on messages is over if they are removed."""
+    """Something that happened to a fact."""
 
     action: Action
     actor: str
-    step: str = ""
-    rests: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,9 @@ class Link:
 
     id: str
     valid_from: int | None = None
-    stated_to: int | None = None
+    valid_to: int | None = None  # as it was stated
     replaces: str | None = None
-    replaces_how: str | None = None
+    replacement_type: str | None = None  # of `replaces` by this fact
     needs_review: bool = False
     events: Sequence[Event] = field(default_factory=tuple)
 
@@ -51,16 +49,16 @@ class State:
 
     status: Status
     confirmed: bool = False
-    valid_to: int | None = None
+    valid_to: int | None = None  # as it was stated, or when a newer fact became true
     replaced_by: str | None = None
-    replaced_how: str | None = None
+    replacement_type: str | None = None  # of this fact by `replaced_by`
 
 
 class Replacement(NamedTuple):
     """The fact that replaces another, why, and since when it is true."""
 
     id: str
-    how: str | None
+    type: str | None
     since: int | None
 
 
@@ -90,14 +88,14 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
         """Return what replaces a fact; retracted facts between them are passed over."""
         for candidate in reversed(newer.get(link.id, [])):
             if own[candidate.id].status == "active":
-                return Replacement(candidate.id, candidate.replaces_how, candidate.valid_from)
+                return Replacement(candidate.id, candidate.replacement_type, candidate.valid_from)
         for candidate in reversed(newer.get(link.id, [])):
             later = replacement(candidate) if own[candidate.id].status == "retracted" else None
             if later is not None:
                 # What corrects or refines a retracted fact takes its place.
-                how = later.how if later.how == "changed" else candidate.replaces_how
+                type = later.type if later.type == "changed" else candidate.replacement_type
                 since = candidate.valid_from if later.since is None else later.since
-                return Replacement(later.id, how, since)
+                return Replacement(later.id, type, since)
         return None
 
     result = {}
@@ -105,13 +103,13 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
         state = own[link.id]
         later = replacement(link) if state.status == "active" else None
         if later is not None:
-            is_changed = later.how == "changed"
+            is_changed = later.type == "changed"
             state = State(
-                "retracted" if later.how == "corrected" else "replaced",
+                "retracted" if later.type == "corrected" else "replaced",
                 state.confirmed,
-                _earlier(link.stated_to, later.since) if is_changed else link.stated_to,
+                _earlier(link.valid_to, later.since) if is_changed else link.valid_to,
                 later.id,
-                later.how,
+                later.type,
             )
         result[link.id] = state
     return result
@@ -121,9 +119,9 @@ def _own_state(link: Link) -> State:
     """Return the state of a fact without those that replace it."""
     stated, confirmed = is_stated(link.events)
     if not stated:
-        return State("retracted", valid_to=link.stated_to)
+        return State("retracted", valid_to=link.valid_to)
     waits = link.needs_review and not confirmed
-    return State("pending" if waits else "active", confirmed, link.stated_to)
+    return State("pending" if waits else "active", confirmed, link.valid_to)
 
 
 def _earlier(first: int | None, second: int | None) -> int | None:
@@ -191,7 +189,7 @@ def _link(tx: Transaction, row: Row) -> Link:
     """Return a fact with the events that were not undone and whose messages exist."""
     id = column(row, "id")
     events = tx.all(
-        """select action, actor, step, rests from fact_events event
+        """select action, actor from fact_events event
            where tenant = :tenant and fact_id = :id and undone = 0
            and (rests = 0 or exists (
                select 1 from fact_evidence evidence where evidence.tenant = :tenant
@@ -206,7 +204,7 @@ def _link(tx: Transaction, row: Row) -> Link:
         column(row, "replaces"),
         column(row, "replaces_how"),
         bool(column(row, "needs_review")),
-        [Event(action, actor, step, bool(rests)) for action, actor, step, rests in events],
+        [Event(action, actor) for action, actor in events],
     )
 
 
@@ -226,7 +224,7 @@ def _store(tx: Transaction, index: Index, row: Row, state: State) -> None:
         "confirmed": int(state.confirmed),
         "valid_to": state.valid_to,
         "replaced_by": state.replaced_by,
-        "replaced_how": state.replaced_how,
+        "replaced_how": state.replacement_type,
     }
     id = column(row, "id")
     tx.send(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from retain.base import ids
 from retain.base.errors import Conflict, NotFound
@@ -16,6 +16,7 @@ from retain.kinds.facts.fact import (
     PEOPLE,
     Action,
     Evidence,
+    ReplacementType,
     Topic,
     column,
     comparison_key,
@@ -27,9 +28,12 @@ from retain.search.index import Index
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 
-How = Literal["changed", "refined", "corrected"]
-"""Why a fact replaces another: it changed in the world, it is more exact, or it was never so."""
-_SHOWN: dict[How, Action] = {"changed": "replaced", "refined": "refined", "corrected": "corrected"}
+_ACTIONS: dict[ReplacementType, Action] = {
+    "changed": "replaced",
+    "refined": "refined",
+    "corrected": "corrected",
+}
+"""The event of the older fact, by the type of its replacement."""
 REMOVED = "(removed with its message)"
 """The statement of a fact whose messages were removed."""
 ALL_MESSAGES = 2**53
@@ -93,7 +97,7 @@ class Step:
         evidence: Sequence[Evidence] = (),
         *,
         replaces: str | None = None,
-        how: How = "changed",
+        replacement_type: ReplacementType = "changed",
         conflicts_with: str | None = None,
         needs_review: bool = False,
     ) -> str:
@@ -112,7 +116,7 @@ class Step:
                    status, confirmed, valid_to)
                values (:tenant, :id, :user, :agent, :subject, :subject_key, :statement,
                    :statement_key, :predicate, :object, :topic, :valid_from, :valid_to, :source,
-                   :confidence, :now, :replaces, :how, :conflicts_with, :needs_review,
+                   :confidence, :now, :replaces, :replacement_type, :conflicts_with, :needs_review,
                    :status, :confirmed, :valid_to)""",
             id=id,
             user=self._user,
@@ -129,7 +133,7 @@ class Step:
             source=self._source,
             confidence=new.confidence,
             replaces=replaces,
-            how=how if replaces else None,
+            replacement_type=replacement_type if replaces else None,
             conflicts_with=conflicts_with,
             needs_review=int(needs_review),
             status="pending" if needs_review and not confirmed else "active",
@@ -140,7 +144,7 @@ class Step:
         if row is not None:
             self._index.add(self._tx, index_rows(row))
         if replaces is not None:
-            self._record(replaces, _SHOWN[how], other=id)
+            self._record(replaces, _ACTIONS[replacement_type], other=id)
             refresh(self._tx, self._index, [replaces])
         return id
 
@@ -181,7 +185,7 @@ class Step:
         for changed_id in changed:
             self._record(changed_id, "undone")
         for activated in refresh(self._tx, self._index, changed):
-            _require_no_twin(self._tx, activated)
+            _require_no_duplicate(self._tx, activated)
 
     def _decide(self, id: str, action: Action, evidence: Sequence[Evidence] = ()) -> None:
         self._record(id, action, evidence)
@@ -201,6 +205,7 @@ class Step:
             step=self._id,
             action=action,
             actor=self._actor,
+            # What a person states stays when its messages are removed.
             rests=int(bool(evidence) and self._actor not in PEOPLE),
             other=other,
         )
@@ -214,7 +219,7 @@ class Step:
         )
 
 
-def find_twins(tx: Transaction, user: str, new: NewFact) -> list[Row]:
+def find_duplicates(tx: Transaction, user: str, new: NewFact) -> list[Row]:
     """Return the live facts with the same words that are true at the same time as a new fact.
 
     Active ones come first.
@@ -263,7 +268,7 @@ def was_retracted_by_person(tx: Transaction, user: str, new: NewFact) -> str | N
     return None
 
 
-def _require_no_twin(tx: Transaction, id: str) -> None:
+def _require_no_duplicate(tx: Transaction, id: str) -> None:
     row = find_fact(tx, id)
     if row is None or column(row, "status") != "active":
         return
@@ -273,10 +278,10 @@ def _require_no_twin(tx: Transaction, id: str) -> None:
         valid_from=column(row, "valid_from"),
         valid_to=column(row, "valid_to"),
     )
-    for twin in find_twins(tx, column(row, "user_id"), same):
-        if column(twin, "id") != id and column(twin, "status") == "active":
+    for duplicate in find_duplicates(tx, column(row, "user_id"), same):
+        if column(duplicate, "id") != id and column(duplicate, "status") == "active":
             raise Conflict(
-                problem=f"The fact {column(twin, 'id')} says the same; forget one of the two first"
+                problem=f"The fact {column(duplicate, 'id')} says the same; forget one of the two first"
             )
 
 
@@ -291,15 +296,16 @@ def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
         newer = tx.all(
             "select id, replaces_how from facts where tenant = :tenant and replaces = :id", id=id
         )
-        for newer_id, how in newer:
-            # What corrects or refines this fact takes its place; a later change keeps its reason.
-            kept_how = how if how == "changed" else column(row, "replaces_how")
+        for newer_id, newer_type in newer:
+            # What corrects or refines this fact takes its place; a later change stays a change.
+            is_change = newer_type == "changed"
+            replacement_type = newer_type if is_change else column(row, "replaces_how")
             tx.send(
-                """update facts set replaces = :older, replaces_how = :how
+                """update facts set replaces = :older, replaces_how = :replacement_type
                    where tenant = :tenant and id = :id""",
                 id=newer_id,
                 older=older,
-                how=kept_how if older else None,
+                replacement_type=replacement_type if older else None,
             )
         tx.send(
             """update facts set conflicts_with = null

@@ -91,7 +91,7 @@ class _Subject:
 class _Message:
     """A message that is being read, and what it has said so far."""
 
-    said_at: datetime
+    sent_at: datetime
     speaker: str
     language: Language
     proposals: list[Proposal] = field(default_factory=list)
@@ -123,7 +123,7 @@ class _Message:
 
 def extract(
     text: str,
-    said_at: datetime,
+    sent_at: datetime,
     speaker: str = ABOUT_USER,
     recent: Sequence[Proposal] = (),
 ) -> list[Proposal]:
@@ -141,7 +141,7 @@ def extract(
         return []
     for pattern, words in language.spellings:
         text = pattern.sub(words, text)
-    message = _Message(said_at, speaker, language)
+    message = _Message(sent_at, speaker, language)
     message.has_greeting = bool(language.greeting.match(text))
     for line in _readable_lines(text):
         for number, sentence in enumerate(_sentences(line)):
@@ -432,7 +432,7 @@ def _add_fact(
     """Add the fact of a form that matched, unless its object is vague or its time does not fit."""
     ends = ends or form.ends
     words = _read_object(subject, form, match, message)
-    validity = _read_validity(form, match, times, ends, message.said_at)
+    validity = _read_validity(form, match, times, ends, message.sent_at)
     if words is None or validity is None:
         return
     predicate = form.predicate
@@ -478,16 +478,16 @@ def _read_object(
 
 
 def _read_validity(
-    form: Form, match: re.Match[str], times: Times, ends: bool, said_at: datetime
+    form: Form, match: re.Match[str], times: Times, ends: bool, sent_at: datetime
 ) -> tuple[datetime | None, datetime | None] | None:
     """Return when a fact begins and ends to be true; None if its form needs another time."""
     if ends:
-        return None, times.end_of_past(said_at)
+        return None, times.end_of_past(sent_at)
     if form.kind == "plan":
-        start, end = times.validity(said_at, "future")
-        return (start, end) if start and start > said_at else None
-    start, end = times.validity(said_at, "past")
-    if start and start > said_at:
+        start, end = times.validity(sent_at, "future")
+        return (start, end) if start and start > sent_at else None
+    start, end = times.validity(sent_at, "past")
+    if start and start > sent_at:
         return None
     if form.kind == "stay" and not end:
         return None

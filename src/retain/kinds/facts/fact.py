@@ -43,6 +43,10 @@ _SPACES = re.compile(r"\s+")
 _USER_NAMES = ("user", "the user", "i", "me", "myself")
 
 
+ReplacementType = Literal["changed", "refined", "corrected"]
+"""A fact replaces another because the world changed, it is more exact, or that was never true."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A message that a fact comes from."""
@@ -93,6 +97,8 @@ class FactChange:
     at: datetime
 
 
+# `stated_to` is the end that was given; `valid_to` is earlier if a newer fact replaces this one.
+# `replaces_how` is the type of the replacement of `replaces`, `replaced_how` that by `replaced_by`.
 COLUMNS = """id, user_id, agent, subject, statement, predicate, object, topic, valid_from, stated_to,
     source, confidence, learned_at, replaces, replaces_how, conflicts_with, needs_review, status,
     confirmed, valid_to, replaced_by, replaced_how"""

@@ -20,7 +20,7 @@ from retain.kinds.facts.changes import (
     NewFact,
     Step,
     delete_facts,
-    find_twins,
+    find_duplicates,
     has_word_of_person,
     require_fact,
     was_retracted_by_person,
@@ -109,7 +109,7 @@ class Facts(Kind):
         *FACT_INDEX.checks,
     )
     findable = FACT_INDEX
-    rests_on_messages = True
+    is_ranked_separately = True
 
     def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools with which a model remembers, corrects and reads facts."""
@@ -155,7 +155,7 @@ class Facts(Kind):
     def _add(self, tx: Transaction, user: str, new: NewFact, messages: Sequence[Evidence]) -> str:
         """Add a fact, or support a known one with the same words; return its id."""
         step = self._step(tx, user)
-        known = next(iter(find_twins(tx, user, new)), None)
+        known = next(iter(find_duplicates(tx, user, new)), None)
         if known is not None:
             id = str(column(known, "id"))
             if not _is_more_exact(new, known) or self._is_kept_for_people(known):
@@ -169,7 +169,11 @@ class Facts(Kind):
                 valid_to=new.valid_to if new.valid_to is not None else column(known, "stated_to"),
             )
             return step.add(
-                exact, messages, replaces=id, how="refined", needs_review=self._needs_review
+                exact,
+                messages,
+                replaces=id,
+                replacement_type="refined",
+                needs_review=self._needs_review,
             )
         retracted = None if self._is_person else was_retracted_by_person(tx, user, new)
         if retracted is not None:
@@ -290,16 +294,16 @@ class Facts(Kind):
             self._require_changeable(row)
             user = column(row, "user_id")
             new = _correction(row, self._words(statement, column(row, "subject")), changed_at)
-            twin = next(iter(find_twins(tx, user, new)), None)
-            if twin is not None and column(twin, "id") != id:
+            duplicate = next(iter(find_duplicates(tx, user, new)), None)
+            if duplicate is not None and column(duplicate, "id") != id:
                 raise Conflict(
-                    problem=f"The fact {column(twin, 'id')} says this already; retract this one instead"
+                    problem=f"The fact {column(duplicate, 'id')} says this already; retract this one instead"
                 )
             newer = self._step(tx, user).add(
                 new,
                 messages,
                 replaces=id,
-                how="corrected" if changed_at is None else "changed",
+                replacement_type="corrected" if changed_at is None else "changed",
                 needs_review=self._needs_review,
             )
             return self._record(tx, newer)
@@ -478,7 +482,7 @@ class Facts(Kind):
     def messages_of(
         cls, tx: Transaction, ids: Sequence[str]
     ) -> Mapping[str, Collection[tuple[str, int]]]:
-        """Return the messages that facts rest on: session and number, by the fact's id."""
+        """Return the messages that facts come from: session and number, by the fact's id."""
         return {
             id: [(message.session, message.seq) for message in messages]
             for id, messages in read_evidence(tx, ids).items()

@@ -39,7 +39,7 @@ from retain.kinds.facts.reading import Turn, source_of
 from retain.kinds.facts.resolution import (
     Decision,
     Known,
-    Occasion,
+    Mention,
     decide,
     is_exclusive,
     stored_predicate,
@@ -282,7 +282,7 @@ def _learn(
     except (Invalid, TooLarge):
         return "refused"
     newest = max(cited, key=lambda turn: turn.seq)
-    said = Occasion(batch.session, newest.seq, newest.said_at)
+    mention = Mention(batch.session, newest.seq, newest.sent_at)
     source = source_of(cited)
     known = known_by_subject.get(new.subject)
     if known is None:
@@ -291,7 +291,7 @@ def _learn(
     decision = decide(
         proposal,
         known,
-        said,
+        mention,
         source=source,
         is_ambiguous=bool(roles) and is_ambiguous(tx, batch.user, new.subject, roles),
         needs_review=any(turn.is_document for turn in cited),
@@ -311,7 +311,7 @@ def _learn(
         return "pending"
     if decision.conflicts_with is not None:
         return "unclear"
-    return decision.how if decision.replaces is not None else "added"
+    return decision.replacement_type if decision.replaces is not None else "added"
 
 
 def _roles(new: NewFact, alias: str, known: Sequence[Known]) -> set[str]:
@@ -338,7 +338,7 @@ def _add(step: Step, new: NewFact, decision: Decision, evidence: Sequence[Eviden
         dated,
         evidence,
         replaces=decision.replaces.id if decision.replaces else None,
-        how=decision.how,
+        replacement_type=decision.replacement_type,
         conflicts_with=decision.conflicts_with.id if decision.conflicts_with else None,
         needs_review=decision.needs_review,
     )
@@ -371,12 +371,12 @@ def known_facts(tx: Transaction, user: str, subject: str) -> list[Known]:
             user=user,
             key=key,
         )
-        said = _last_messages(tx, user, key)
+        mentions = _last_mentions(tx, user, key)
         retracted = _retracted_by_person(tx, user, key)
         for row in rows:
             item = fact(row)
-            added = Occasion("", 0, item.learned_at)
-            known.append(Known(item, said.get(item.id, added), item.id in retracted))
+            added = Mention("", 0, item.learned_at)
+            known.append(Known(item, mentions.get(item.id, added), item.id in retracted))
     return sorted(known, key=lambda item: (item.fact.learned_at, item.fact.id))
 
 
@@ -394,7 +394,7 @@ def _subject_keys(tx: Transaction, user: str, subject: str) -> list[str]:
     return sorted({key} | {alias for (alias,) in rows})
 
 
-def _last_messages(tx: Transaction, user: str, key: str) -> dict[str, Occasion]:
+def _last_mentions(tx: Transaction, user: str, key: str) -> dict[str, Mention]:
     """Return the newest message of each live fact about a subject."""
     rows = tx.all(
         """select facts.id, messages.session_id, messages.seq, messages.created_at
@@ -409,7 +409,7 @@ def _last_messages(tx: Transaction, user: str, key: str) -> dict[str, Occasion]:
         key=key,
     )
     return {
-        id: Occasion(session, seq, clock.to_datetime(created_at))
+        id: Mention(session, seq, clock.to_datetime(created_at))
         for id, session, seq, created_at in rows
     }
 

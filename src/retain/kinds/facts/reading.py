@@ -155,7 +155,7 @@ class Turn:
     seq: int
     speaker: str  # "user", "agent", or the name of another person
     text: str
-    said_at: datetime
+    sent_at: datetime
     source: str  # "user" or "agent", and "import" for both if the session was imported
 
     @property
@@ -199,7 +199,7 @@ def read_explicit(turns: Sequence[Turn], recent: Sequence[Proposal] = ()) -> Rea
         if turn.speaker == "agent" or turn.is_document:
             continue
         earlier = [*recent, *reading.proposals]
-        for proposal in extract(turn.text, turn.said_at, turn.speaker, earlier):
+        for proposal in extract(turn.text, turn.sent_at, turn.speaker, earlier):
             try:
                 reading.proposals.append(check(replace(proposal, evidence=(turn.seq,)), turns))
             except _Refused as refusal:
@@ -230,7 +230,7 @@ def make_prompt(turns: Sequence[Turn], known: Sequence[Fact], today: datetime) -
         text = turn.text
         if len(text) > MAX_TURN_CHARACTERS:
             text = f"{text[:MAX_TURN_CHARACTERS]} …"
-        head = f"[{turn.seq}] {turn.speaker}, {turn.said_at:%Y-%m-%d}: "
+        head = f"[{turn.seq}] {turn.speaker}, {turn.sent_at:%Y-%m-%d}: "
         lines.append(indent_continuation(head + text.strip()))
     return "\n".join(lines)
 

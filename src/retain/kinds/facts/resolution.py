@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from retain.kinds.facts.fact import Fact
+from retain.kinds.facts.fact import Fact, ReplacementType
 from retain.kinds.facts.proposal import Proposal
 
 Action = Literal["add", "support", "ignore"]
-How = Literal["changed", "refined", "corrected"]
 ENDED = "no longer "
 """Begins the predicate of a fact that says that something is no longer true."""
 TRUST = {"tool": 0, "import": 0, "agent": 1, "user": 2, "admin": 2}
@@ -75,18 +74,18 @@ _MULTIPLE = re.compile(
 """Predicates that are true of several objects at a time, whatever a model claims."""
 
 
-class Occasion(NamedTuple):
+class Mention(NamedTuple):
     """The message that says something."""
 
     session: str
     seq: int
-    said_at: datetime
+    sent_at: datetime
 
-    def is_before(self, other: Occasion) -> bool:
+    def is_before(self, other: Mention) -> bool:
         """Return whether this message comes before another."""
         if self.session == other.session:
             return self.seq < other.seq
-        return self.said_at < other.said_at
+        return self.sent_at < other.sent_at
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Known:
     """A fact about the subject of a proposal."""
 
     fact: Fact
-    said: Occasion  # the newest message that says so, or when it was added without one
+    mention: Mention  # the newest message that says so, or when it was added without one
     is_retracted_by_person: bool = False
 
 
@@ -106,7 +105,7 @@ class Decision:
     reason: str
     fact: Fact | None = None  # the fact to support
     replaces: Fact | None = None
-    how: How = "changed"
+    replacement_type: ReplacementType = "changed"
     conflicts_with: Fact | None = None  # an unclear pair
     settles: Sequence[Fact] = ()  # pending facts that say the same and need no review any more
     needs_review: bool = False
@@ -162,7 +161,7 @@ def stored_predicate(proposal: Proposal) -> str:
 def decide(
     proposal: Proposal,
     known: Sequence[Known],
-    said: Occasion,
+    mention: Mention,
     *,
     source: str = "user",
     is_ambiguous: bool = False,
@@ -170,7 +169,7 @@ def decide(
 ) -> Decision:
     """Return what to do with a proposal, given all known facts about its subject.
 
-    said:         the newest message that the proposal rests on
+    mention:      the newest message that the proposal rests on
     source:       who said so
     is_ambiguous: the subject's name means more than one person
     needs_review: a person must confirm it, whoever said so
@@ -178,7 +177,7 @@ def decide(
     if proposal.ends:  # the end of one thing is the beginning of another
         start = proposal.valid_to or proposal.valid_from
         proposal = replace(proposal, valid_from=start, valid_to=None)
-    decision = _decide(proposal, known, said, source, is_ambiguous)
+    decision = _decide(proposal, known, mention, source, is_ambiguous)
     if decision.action != "add":
         return decision
     needs_review = needs_review or decision.needs_review or source in ("tool", "import")
@@ -187,7 +186,7 @@ def decide(
         item.fact
         for item in known
         if item.fact.status == "pending"
-        and _is_current(item.fact, said.said_at)
+        and _is_current(item.fact, mention.sent_at)
         and _says_the_same(item.fact, proposal, own)
     ]
     if needs_review and waiting:
@@ -196,26 +195,28 @@ def decide(
         decision,
         settles=waiting,
         needs_review=needs_review,
-        valid_from=proposal.valid_from or decision.valid_from or _start(decision, said),
+        valid_from=proposal.valid_from or decision.valid_from or _start(decision, mention),
         valid_to=decision.valid_to or proposal.valid_to,
     )
 
 
-def _start(decision: Decision, said: Occasion) -> datetime | None:
+def _start(decision: Decision, mention: Mention) -> datetime | None:
     """Return since when a fact is true that replaces another, if nobody says so."""
-    if decision.replaces is None or decision.how == "refined":
+    if decision.replaces is None or decision.replacement_type == "refined":
         return None
-    return said.said_at if decision.how == "changed" else decision.replaces.valid_from
+    return (
+        mention.sent_at if decision.replacement_type == "changed" else decision.replaces.valid_from
+    )
 
 
 def _decide(
-    proposal: Proposal, known: Sequence[Known], said: Occasion, source: str, is_ambiguous: bool
+    proposal: Proposal, known: Sequence[Known], mention: Mention, source: str, is_ambiguous: bool
 ) -> Decision:
     own = _meaning_of_proposal(proposal)
     active = [
         item
         for item in known
-        if item.fact.status == "active" and _is_current(item.fact, said.said_at)
+        if item.fact.status == "active" and _is_current(item.fact, mention.sent_at)
     ]
     for item in active:
         if _says_the_same(item.fact, proposal, own) and not _adds_an_end(item.fact, proposal):
@@ -229,7 +230,7 @@ def _decide(
     if proposal.ends and was_true and not any(_meaning_of(k.fact) == own.opposite for k in active):
         return Decision("ignore", "known to have ended")
 
-    judge = _Judge(proposal, own, said, source, is_ambiguous, known)
+    judge = _Judge(proposal, own, mention, source, is_ambiguous, known)
     if proposal.about is not None:
         for item in active:
             if item.fact.id == proposal.about:
@@ -246,7 +247,7 @@ class _Judge:
         self,
         proposal: Proposal,
         own: Meaning,
-        said: Occasion,
+        mention: Mention,
         source: str,
         is_ambiguous: bool,
         known: Sequence[Known],
@@ -254,7 +255,7 @@ class _Judge:
         self._known = known
         self._proposal = proposal
         self._own = own
-        self._said = said
+        self._mention = mention
         self._source = source
         self._is_ambiguous = is_ambiguous
 
@@ -290,8 +291,10 @@ class _Judge:
             )
             is_plausible = is_plausible or (relation == "corrects" and is_same_predicate)
             if is_plausible:
-                how: How = "changed" if relation == "changes" else "corrected"
-                return self._replace(older, how, active)
+                replacement_type: ReplacementType = (
+                    "changed" if relation == "changes" else "corrected"
+                )
+                return self._replace(older, replacement_type, active)
         return _unclear(older.fact, f"the claim that it {relation} a fact is not certain")
 
     def compare(self, active: Sequence[Known]) -> Decision:
@@ -303,28 +306,30 @@ class _Judge:
         if finer:
             return self._replace(finer[0], "refined", active)
         contradicted = [item for item in active if self._contradicts(item)]
-        how: How = "changed"
+        replacement_type: ReplacementType = "changed"
         if self._proposal.relation == "corrects" and self._proposal.about is None:
-            how = "corrected"
-            contradicted = contradicted or [item for item in active if self._was_said_here(item)]
+            replacement_type = "corrected"
+            contradicted = contradicted or [
+                item for item in active if self._is_from_this_session(item)
+            ]
         if contradicted:
             newest = contradicted[0]
             for item in contradicted[1:]:
-                if newest.said.is_before(item.said):
+                if newest.mention.is_before(item.mention):
                     newest = item
             if self._proposal.ends and not self._own.object and len(contradicted) > 1:
                 return _unclear(newest.fact, "it does not say which of them ended")
-            return self._replace(newest, how, active)
+            return self._replace(newest, replacement_type, active)
         return Decision("add", "new")
 
-    def _was_said_here(self, item: Known) -> bool:
+    def _is_from_this_session(self, item: Known) -> bool:
         """Return whether this conversation stated something that is of the same kind."""
         other = _meaning_of(item.fact)
         is_same_kind = self._own.predicate == other.predicate and bool(self._own.predicate)
         return (
             is_same_kind
             and self._own.is_positive == other.is_positive
-            and item.said.session == self._said.session
+            and item.mention.session == self._mention.session
         )
 
     def _contradicts(self, item: Known) -> bool:
@@ -360,50 +365,62 @@ class _Judge:
             and _parts(item.fact.object) < _parts(self._proposal.object)
         )
 
-    def _replace(self, older: Known, how: How, active: Sequence[Known]) -> Decision:
+    def _replace(
+        self, older: Known, replacement_type: ReplacementType, active: Sequence[Known]
+    ) -> Decision:
         """Replace an older fact, unless something speaks against it.
 
         A fact that a person confirmed is replaced only once a person confirms the newer one.
         """
-        decision = self._replace_or_keep(older, how, active)
+        decision = self._replace_or_keep(older, replacement_type, active)
         if not older.fact.confirmed:
             return decision
         return Decision(
             "add",
             "it contradicts a fact that a person confirmed",
             replaces=decision.replaces,
-            how=decision.how,
+            replacement_type=decision.replacement_type,
             conflicts_with=older.fact,
             needs_review=True,
         )
 
-    def _replace_or_keep(self, older: Known, how: How, active: Sequence[Known]) -> Decision:
+    def _replace_or_keep(
+        self, older: Known, replacement_type: ReplacementType, active: Sequence[Known]
+    ) -> Decision:
         fact = older.fact
-        moment = self._proposal.valid_from or self._said.said_at
+        moment = self._proposal.valid_from or self._mention.sent_at
         if self._is_ambiguous:
             return _unclear(fact, "the name means more than one person")
         if self._proposal.relation == "unclear":
             return _unclear(fact, "the proposal is not certain")
         if not fact.confirmed and _trust(self._source) < _trust(fact.source):
             return _unclear(fact, "its source is less trusted")
-        if self._said == older.said:
+        if self._mention == older.mention:
             return _unclear(fact, "the same message says both")
-        if self._said.is_before(older.said):
-            return self._from_the_past(older, how)
-        if how == "changed" and moment > self._said.said_at + PLAN_AFTER:
+        if self._mention.is_before(older.mention):
+            return self._from_the_past(older, replacement_type)
+        if replacement_type == "changed" and moment > self._mention.sent_at + PLAN_AFTER:
             return _unclear(fact, "it is a plan")
-        if how == "changed" and fact.valid_from is not None and moment < fact.valid_from:
+        if (
+            replacement_type == "changed"
+            and fact.valid_from is not None
+            and moment < fact.valid_from
+        ):
             return _unclear(fact, "it is said to be true since before the older fact")
         others = [
             item.fact for item in active if item.fact.id != fact.id and self._contradicts(item)
         ]
         return Decision(
-            "add", how, replaces=fact, how=how, conflicts_with=others[0] if others else None
+            "add",
+            replacement_type,
+            replaces=fact,
+            replacement_type=replacement_type,
+            conflicts_with=others[0] if others else None,
         )
 
-    def _from_the_past(self, newer: Known, how: How) -> Decision:
+    def _from_the_past(self, newer: Known, replacement_type: ReplacementType) -> Decision:
         """Return the decision for a message that is older than what is known."""
-        if how != "changed":
+        if replacement_type != "changed":
             return _unclear(newer.fact, "the message is older than what is known")
         if self._proposal.ends:
             return Decision("ignore", "the message is older than what is known")
@@ -412,9 +429,9 @@ class _Judge:
             is_stated = item.fact.status in ("active", "replaced")
             if is_over and is_stated and _says_the_same(item.fact, self._proposal, self._own):
                 return Decision("support", "known to have been true", fact=item.fact)
-        end = newer.fact.valid_from or newer.said.said_at
+        end = newer.fact.valid_from or newer.mention.sent_at
         start = self._proposal.valid_from
-        if end < (start or self._said.said_at):
+        if end < (start or self._mention.sent_at):
             return _unclear(newer.fact, "it is not certain which of them is newer")
         return Decision("add", "it was true before", valid_to=end)
 

@@ -17,7 +17,7 @@ from retain.base import ids
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.chat.session import AGENT, USER
 from retain.kinds.kind import encode_cursor
-from retain.kinds.sessions import Session, held
+from retain.kinds.sessions import Session, get_locked
 from retain.memory import Scope
 from retain.messages.formats import openai
 from retain.messages.message import Message
@@ -90,7 +90,7 @@ class Conversations:
 
         def work(scope: Scope) -> Session:
             return scope.sessions.edit(
-                id, attributes=_attributes(held(scope.sessions, id).attributes, metadata)
+                id, attributes=_attributes(get_locked(scope.sessions, id).attributes, metadata)
             )
 
         return render_conversation(self.scope.transaction(work))
