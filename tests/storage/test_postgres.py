@@ -44,6 +44,7 @@ from tests.storage.behind import fill, raw
 
 TIMEOUT_SECONDS = 30
 ROLE = SETTINGS.postgres_role
+GUARDED = ["tenants", "agents", "sessions", "messages", "message_keys", "state", "interactions"]
 
 
 @pytest.fixture(params=SERVERS)
@@ -120,7 +121,10 @@ def test_every_table_with_a_tenant_has_forced_row_level_security(memory: Memory,
             assert len(policies) == 1, name
             _, command, whom, using, check = policies[0]
             assert (command, whom) == ("*", "{0}"), "for every command and every role"
-            mine = "(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))"
+            mine = (
+                "(tenant = COALESCE(NULLIF(current_setting('retain.tenant'::text, true), ''::text), "
+                "current_setting('retain.tenant is not set'::text)))"
+            )
             assert check == mine
             assert (using == mine) is (name not in ("tenants", "search_behind", "keyed")), (
                 "which tenants there are, no more"
@@ -163,32 +167,91 @@ def test_the_working_role_has_minimal_privileges(memory: Memory, url: str) -> No
         ) == [("SELECT",)]
 
 
-def test_without_a_tenant_no_rows_are_visible(memory: Memory, url: str) -> None:
-    """Fails closed: with no setting, an empty one or a foreign one."""
+def run_as_application(connection: psycopg.Connection, tenant: str | None, sql: str) -> None:
+    """Run a statement with the application's role, and with a tenant unless it is None."""
+    with connection.transaction():
+        connection.execute(f"set local role {ROLE}")
+        if tenant is not None:
+            connection.execute(f"set local retain.tenant = '{tenant}'")
+        connection.execute(sql)
+
+
+@pytest.mark.parametrize("tenant", [None, ""])
+def test_a_statement_without_a_tenant_fails(memory: Memory, url: str, tenant: str | None) -> None:
+    """An empty result would look like an answer. A setting is empty after its first transaction."""
     fill(memory)
-    tables = ["tenants", "agents", "sessions", "messages", "message_keys", "state", "interactions"]
+    statements = [
+        "select count(*) from retain.{}",
+        "select * from retain.{} where tenant = 'acme'",
+        "update retain.{} set tenant = tenant",
+        "delete from retain.{}",
+    ]
     with psycopg.connect(url, autocommit=True) as connection:
-        for tenant in (None, "", "nobody"):
-            with connection.transaction():
-                connection.execute(f"set local role {ROLE}")
-                if tenant is not None:
-                    connection.execute("select set_config('retain.tenant', %s, true)", (tenant,))
-                for table in tables:
-                    assert connection.execute(
-                        f"select count(*) from retain.{table}"
-                    ).fetchone() == (0,)
-                    assert (
-                        connection.execute(f"update retain.{table} set tenant = tenant").rowcount
-                        == 0
-                    )
-                    assert connection.execute(f"delete from retain.{table}").rowcount == 0
+        for table in GUARDED:
+            for statement in statements:
+                with pytest.raises(errors.UndefinedObject, match="retain.tenant is not set"):
+                    run_as_application(connection, tenant, statement.format(table))
+        with pytest.raises(errors.UndefinedObject, match="retain.tenant is not set"):
+            run_as_application(connection, tenant, "insert into retain.tenants values ('new', 0)")
+
+
+def test_the_error_without_a_tenant_says_what_happened(memory: Memory) -> None:
+    fill(memory)
+    with pytest.raises(StorageError, match="setting did not reach the database server"):
+        memory.database.read(
+            "acme",
+            lambda tx: (
+                tx.all("select set_config('retain.tenant', '', true) where :tenant <> ''"),
+                tx.all("select 1 from sessions where tenant = :tenant"),
+            ),
+        )
+
+
+def test_an_upgrade_replaces_policies_that_find_no_rows(memory: Memory, url: str) -> None:
+    migrate.down(memory.database, memory.migrations, to=27)
+    own_rows = "(tenant = nullif(current_setting('retain.tenant', true), ''))"
+    with raw(url) as database:
+        for table in ("messages", "tenants"):
+            database.all(f"alter policy tenant on {table} using {own_rows} with check {own_rows}")
+    migrate.up(memory.database, memory.migrations)
+    assert [finding for finding in memory.database.health() if not finding.ok] == []
+
+
+def test_a_foreign_tenant_sees_no_rows(memory: Memory, url: str) -> None:
+    fill(memory)
+    with psycopg.connect(url, autocommit=True) as connection:
         with connection.transaction():
             connection.execute(f"set local role {ROLE}")
-            connection.execute("select set_config('retain.tenant', '*', true)")
+            connection.execute("set local retain.tenant = 'nobody'")
+            for table in GUARDED:
+                query = f"select count(*) from retain.{table}"
+                assert connection.execute(query).fetchone() == (0,)
+                assert connection.execute(f"delete from retain.{table}").rowcount == 0
+        with connection.transaction():
+            connection.execute(f"set local role {ROLE}")
+            connection.execute("set local retain.tenant = '*'")
             assert connection.execute("select tenant from retain.tenants").fetchall() == [("acme",)]
-            for table in tables[1:]:
+            for table in GUARDED[1:]:
                 assert connection.execute(f"select count(*) from retain.{table}").fetchone() == (0,)
             assert connection.execute("delete from retain.tenants where false").rowcount == 0
+
+
+def test_the_check_for_a_tenant_uses_the_index(memory: Memory, url: str) -> None:
+    """The check is made once for a scan and not for each row."""
+    fill(memory)
+    with psycopg.connect(url, autocommit=True) as connection, connection.transaction():
+        connection.execute(f"set local role {ROLE}")
+        connection.execute("set local retain.tenant = 'acme'")
+        connection.execute("set local enable_seqscan = off")
+        connection.execute("set local enable_bitmapscan = off")
+        rows = connection.execute(
+            "explain select * from retain.messages where tenant = 'acme' and session_id = 's'"
+        ).fetchall()
+    plan = "\n".join(line for (line,) in rows)
+    assert "One-Time Filter" in plan
+    assert (
+        "Index Cond: ((tenant = 'acme'::text COLLATE \"C\") AND (session_id = 's'::text))" in plan
+    )
 
 
 def test_a_row_of_another_tenant_cannot_be_written(memory: Memory, url: str) -> None:

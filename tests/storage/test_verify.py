@@ -12,6 +12,7 @@ from retain import Memory, NewMessage
 from retain.base.errors import Corrupt, Invalid
 from retain.memory import TABLES
 from retain.storage import migrate, verify
+from retain.storage.postgres import roles
 from tests.conftest import SERVERS, SETTINGS
 from tests.storage.behind import fill, raw
 
@@ -251,8 +252,10 @@ ON_A_SERVER: dict[str, tuple[str, str, str, str]] = {
     "not forced": (
         "alter table state no force row level security", RLS, "state", "alter table state force row level security"),
     "no policy": ("drop policy tenant on agents", RLS, "agents",
-                  "create policy tenant on agents using (tenant = nullif(current_setting('retain.tenant', true), ''))"
-                  " with check (tenant = nullif(current_setting('retain.tenant', true), ''))"),
+                  f"create policy tenant on agents using ({roles._OWN_ROWS}) with check ({roles._OWN_ROWS})"),
+    "a policy without a guard": (
+        "alter policy tenant on agents using (tenant = nullif(current_setting('retain.tenant', true), ''))", RLS, "agents",
+        f"alter policy tenant on agents using ({roles._OWN_ROWS})"),
     "a new table without it": ("create table extra (tenant text)", RLS, "extra", "drop table extra"),
     "an invalid index": (
         "update pg_index set indisvalid = false where indexrelid = 'sessions_by_user'::regclass",

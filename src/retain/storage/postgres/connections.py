@@ -30,6 +30,7 @@ from retain.base.errors import (
     Unreachable,
 )
 from retain.storage.database import Row
+from retain.storage.postgres.roles import NO_TENANT
 
 RV = TypeVar("RV")
 
@@ -203,6 +204,11 @@ def run_script(connection: Connection, script: bytes) -> PGresult:
 def translate_error(error: psycopg.Error) -> RetainError:
     """Return the error of retain for an error of the server."""
     problem = str(error).strip() or type(error).__name__
+    if NO_TENANT in problem:
+        return StorageError(
+            problem="the tenant's setting did not reach the database server that has the rows; let "
+            "nothing between retain and PostgreSQL drop `set local` (`retain doctor` checks it)"
+        )
     if isinstance(error, errors.DiskFull):
         return Full(problem=problem)
     if isinstance(error, errors.ReadOnlySqlTransaction):

@@ -1,9 +1,9 @@
 """Privileges in PostgreSQL: the owner that migrates, the application's role, row-level security.
 
 Each migration ends by forcing row-level security on every table that has a tenant, so that no new
-table is forgotten. A transaction without a tenant sees no rows, and one with a tenant only that
-tenant's. This applies to the owner, too, so a step that rewrites rows lifts the security of the
-tables it names for its own transaction.
+table is forgotten. A transaction sees only its tenant's rows, and without a tenant its statements
+fail: an empty result would look like an answer. This applies to the owner, too, so a step that
+rewrites rows lifts the security of the tables it names for its own transaction.
 """
 
 from __future__ import annotations
@@ -64,10 +64,14 @@ exception
             || {role_text} || ' to` the role that retain connects as, or set postgres_role to nothing to work as that role';
 end $$;
 """
+NO_TENANT = "retain.tenant is not set"
+"""The name of a setting that does not exist: reading it is an error with this name in it."""
+_OWN_ROWS = f"""tenant = coalesce(nullif(current_setting('retain.tenant', true), ''),
+    current_setting('{NO_TENANT}'))"""
 _PROTECT = """do $$
 declare
     table_name text;
-    own_rows text := $q$tenant = nullif(current_setting('retain.tenant', true), '')$q$;
+    own_rows text := $q${own_rows}$q$;
     visible_rows text;
 begin
     for table_name in
@@ -75,7 +79,8 @@ begin
         join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
         where n.nspname = {schema_text} and c.relkind in ('r', 'p')
         and not (c.relrowsecurity and c.relforcerowsecurity and exists (  -- a table that has it must not be locked again
-            select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant')) order by 1
+            select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant'
+            and pg_get_expr(p.polwithcheck, c.oid) like '%COALESCE%')) order by 1  -- before 0028 it found no rows
     loop
         visible_rows := own_rows;
         if table_name in ('tenants', 'search_behind', 'keyed') then  -- which tenants there are, are behind, or have keys
@@ -133,7 +138,7 @@ def script(step: Step, steps: str, settings: Settings) -> str:
     if step.up and step.number == _SEARCH:
         parts.append(vector_index.SCRIPT)
     if step.up or touched:
-        parts.append(_PROTECT.format(**names))
+        parts.append(_PROTECT.format(own_rows=_OWN_ROWS, **names))
     if step.up and settings.postgres_role:
         parts.append(_GRANT.format(**names))
         if step.number >= _AUDIT:
@@ -167,10 +172,11 @@ def check_can_dump(connection: Connection) -> None:
 
 _TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
 # The policies' conditions, as the server writes them back.
-_OWN_ROWS = "$q$(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))$q$"
-_OWN_OR_ALL_ROWS = (
-    f"'(' || {_OWN_ROWS} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
+_STORED_OWN_ROWS = (
+    "$q$(tenant = COALESCE(NULLIF(current_setting('retain.tenant'::text, true), ''::text), "
+    f"current_setting('{NO_TENANT}'::text)))$q$"
 )
+_STORED_OWN_OR_ALL_ROWS = f"'(' || {_STORED_OWN_ROWS} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
 _CHECKS = {
     "row-level security is forced on every table": f"""
         select c.relname from {_TABLES} join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
@@ -180,8 +186,8 @@ _CHECKS = {
             select 1 from pg_policy p
             where p.polrelid = c.oid and p.polpermissive and p.polcmd = '*' and p.polroles = '{{0}}'
             and pg_get_expr(p.polqual, c.oid)
-                = case when c.relname in ('tenants', 'search_behind', 'keyed') then {_OWN_OR_ALL_ROWS} else {_OWN_ROWS} end
-            and pg_get_expr(p.polwithcheck, c.oid) = {_OWN_ROWS})""",
+                = case when c.relname in ('tenants', 'search_behind', 'keyed') then {_STORED_OWN_OR_ALL_ROWS} else {_STORED_OWN_ROWS} end
+            and pg_get_expr(p.polwithcheck, c.oid) = {_STORED_OWN_ROWS})""",
     "the working role cannot go round it": """
         select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles
         where rolname = coalesce(nullif(%(role)s, ''), current_user) and (rolsuper or rolbypassrls)""",
