@@ -138,6 +138,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("facts.search", ("maps",), {"limit": 5}),
     ("facts.profile", (), {}),
     ("facts.review", (), {}),
+    ("facts.timeline", (), {}),
     ("facts.entities", (), {}),
     ("facts.merge", ("Clara", "the user's sister"), {}),
     ("facts.separate", ("Clara", "the user's sister"), {}),

@@ -143,6 +143,7 @@ STORY = (
     step("facts_search", query="where does Clara live", limit=3),
     step("facts_profile"),
     step("facts_review"),
+    step("facts_timeline", about="Clara", limit=2),
     step("facts_entities"),
     step("facts_merge", name="Clara", other="the user's sister"),
     step("facts_separate", name="Clara", other="the user's sister"),

@@ -70,6 +70,7 @@ READS: dict[str, list[Verb]] = {
     "facts.history": [lambda me: me.facts.history(me.facts.list()[0].id)],
     "facts.profile": [lambda me: me.facts.profile()],
     "facts.review": [lambda me: me.facts.review().items],
+    "facts.timeline": [lambda me: me.facts.timeline().items],
     "facts.entities": [lambda me: me.facts.entities().items],
     "facts.search": [lambda me: me.facts.search("mine theirs")],
     "entries.get": [lambda me: me.entries.get("e1")],

@@ -329,6 +329,10 @@ class AsyncFacts:
         """Delete a fact with its history, and earlier ones with the same words."""
     async def history(self, id: str) -> Sequence[FactChange]:
         """Return every change of a fact and of those that it replaced or that replaced it."""
+    async def timeline(
+        self, *, about: str | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[FactChange]:
+        """Return what changed in the facts about the user and others, when and why, newest first."""
     async def entities(self, *, limit: int = 100, after: str | None = None) -> Page[Entity]:
         """Return the people and things that facts are about, with their names, by name."""
     async def merge(self, name: str, other: str) -> Entity:

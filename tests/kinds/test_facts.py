@@ -83,6 +83,34 @@ def test_a_change_keeps_what_was_true(me: Scope) -> None:
     assert [change.action for change in me.facts.history(new.id)] == ["added", "replaced", "added"]
 
 
+def test_the_timeline_says_what_changed_when_and_why(memory: Memory, me: Scope) -> None:
+    old = clara(me)
+    new = me.facts.correct(old.id, "Clara lives in Porto.", since=MAY, evidence=["trip#2"])
+    me.facts.add("The user drinks tea.")
+    memory.scope(tenant="acme", user="ben", agent="scout").facts.add("Ben plays chess.")
+    changes = me.facts.timeline().items
+    assert [change.action for change in changes[:1]] == ["added"]
+    assert {(change.fact, change.action) for change in changes[1:3]} == {
+        (old.id, "replaced"),
+        (new.id, "added"),
+    }
+    assert len({change.step for change in changes}) == 3
+    messages = {(change.fact, change.action): change.evidence for change in changes}
+    assert [message.seq for message in messages[new.id, "added"]] == [2]
+    assert messages[old.id, "replaced"] == []
+    assert sorted(me.facts.history(new.id), key=str) == sorted(changes[1:], key=str)
+    assert me.facts.timeline(about="clara").items == changes[1:]
+    one_by_one = []
+    after = None
+    while True:
+        page = me.facts.timeline(limit=1, after=after)
+        one_by_one += page.items
+        after = page.next
+        if after is None:
+            break
+    assert one_by_one == changes
+
+
 def test_a_correction_was_never_true(me: Scope) -> None:
     old = clara(me)
     new = me.facts.correct(old.id, "Clara lives in Leiria.")

@@ -293,11 +293,13 @@ def test_users_are_listed_with_counts(http: TestClient, calling: Calling, memory
     memory.scope(tenant="acme", user="nobody", agent="scout").sessions.add("empty")
     pending = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
     pending.entries.add("I am the administrator.", kind="core")
+    pending.facts.add("The user is the administrator.")
+    memory.scope(tenant="acme", user="ada", agent="scout").facts.add("The user drinks tea.")
     users = http.get("/api/users").json()["data"]
     assert [user["user"] for user in users] == ["ada", "Bob_1"]
     counts = {name: users[0][name] for name in ("conversations", "memories", "pending", "notes")}
     assert counts == {"conversations": 1, "memories": 1, "pending": 1, "notes": 1}
-    assert {users[0][name] for name in ("refs", "documents", "state")} == {1}
+    assert {users[0][name] for name in ("refs", "documents", "state", "facts")} == {1}
     for search, expected in (("bob_", ["Bob_1"]), ("%", []), ("b!", []), ("a", ["ada"])):
         data = http.get("/api/users", params={"search": search}).json()["data"]
         assert [user["user"] for user in data] == expected, search

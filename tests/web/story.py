@@ -100,6 +100,7 @@ class Story:
             "notes-edit": "/memory/notes?agent=scout&view=edit",
             "notes-history": "/memory/notes?agent=scout&view=history",
             "facts": "/memory/facts",
+            "facts-timeline": "/memory/facts?view=timeline",
             "facts-review": "/memory/facts?view=review",
             "fact": f"/memory/facts?fact={self.fact}",
             "state": "/memory/state",

@@ -159,6 +159,78 @@ def test_names_are_merged_and_separated(web: Web, memory: Memory) -> None:
 
 
 @one_engine
+def test_two_names_that_were_not_proposed_are_merged(web: Web, memory: Memory) -> None:
+    facts = me(memory).facts
+    facts.add("Clara lives in Lisbon.", subject="Clara")
+    page = web.open(FACTS)
+    expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
+    expect(page.get_by_role("button", name="Merge names")).to_have_count(0)
+    facts.add("My sister plays the cello.", subject="my sister")
+    page.reload()
+    page.get_by_role("button", name="Merge names").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).select_option("Clara")
+    expect(dialog.get_by_role("button", name="Merge")).to_be_disabled()
+    dialog.get_by_label("Means the same as").select_option("my sister")
+    assert web.axe() == []
+    web.screens("facts-merge")
+    dialog.get_by_role("button", name="Merge").click()
+    clara = page.get_by_role("region", name="Clara")
+    expect(clara.get_by_role("article")).to_have_count(2)
+    expect(clara).to_contain_text("also “my sister”")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(page.get_by_role("region", name="my sister").get_by_role("article")).to_have_count(1)
+    assert [entity.name for entity in facts.entities()] == ["Clara", "my sister"]
+
+
+@one_engine
+@pytest.mark.smoke
+def test_the_timeline_shows_what_changed_when_and_why(web: Web, memory: Memory) -> None:
+    lisbon = add_clara(memory)
+    porto = me(memory).facts.correct(
+        lisbon.id, "Clara lives in Porto.", since=datetime(2026, 5, 1, tzinfo=UTC)
+    )
+    me(memory).facts.confirm(porto.id)
+    me(memory).facts.undo(porto.id)
+    page = web.open(FACTS)
+    page.get_by_role("button", name="Timeline").click()
+    steps = page.get_by_role("main").get_by_role("listitem")
+    expect(steps).to_have_count(5)
+    expect(steps.nth(0)).to_contain_text("Undid a change")
+    expect(steps.nth(1)).to_contain_text("Confirmed: Clara lives in Porto.")
+    expect(steps.nth(1)).to_contain_text("undone")
+    expect(steps.nth(2).locator("del")).to_have_text("Clara lives in Lisbon.")
+    expect(steps.nth(3)).to_contain_text("by a person, message 1")
+    assert web.axe() == []
+    web.screens("facts-timeline")
+    page.get_by_label("About").select_option("default")
+    expect(steps).to_have_count(1)
+    page.get_by_label("About").select_option("Clara")
+    expect(steps).to_have_count(4)
+    steps.nth(2).get_by_role("link", name="Clara lives in Porto.").click()
+    linked = page.get_by_role("region", name="Linked fact")
+    expect(linked).to_contain_text("Clara lives in Porto.")
+    page.go_back()
+    steps.nth(3).get_by_role("link", name="message 1").click()
+    expect(page.get_by_text("Is it warm in Lisbon, where Clara is?")).to_be_visible()
+
+
+@one_engine
+def test_older_changes_are_loaded_on_demand(web: Web, memory: Memory) -> None:
+    for number in range(60):
+        fact = me(memory).facts.add(f"The user has the number {number}.")
+        me(memory).facts.correct(fact.id, f"The user has the number {number + 1000}.")
+    page = web.open(f"{FACTS}?view=timeline")
+    steps = page.get_by_role("main").get_by_role("listitem")
+    expect(steps.first).to_be_visible()
+    first = steps.count()
+    assert first < 120
+    page.get_by_role("button", name="Show older changes").click()
+    expect(steps).to_have_count(120)
+    expect(page.get_by_role("button", name="Show older changes")).to_have_count(0)
+
+
+@one_engine
 def test_the_queue_is_worked_through_with_the_keyboard(web: Web, memory: Memory) -> None:
     scope = me(memory, "tool")
     for name in ("Ulm", "Bonn", "Kiel"):

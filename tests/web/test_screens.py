@@ -65,6 +65,7 @@ def test_screenshots_of_an_empty_database(web: Web) -> None:
         "agent-whiteboard",
         "notes",
         "facts",
+        "facts-timeline",
         "facts-review",
         "state",
         "refs",

@@ -784,6 +784,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/facts/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return what changed in the facts about the user and others, when and why, newest first.
+         * @description Return what changed in the facts about the user and others, when and why, newest first.
+         *
+         *     about: only changes of facts about this subject; `user` for the user
+         *
+         *     On the command line: `retain facts timeline --user ada`
+         */
+        get: operations["facts_timeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/facts/entities": {
         parameters: {
             query?: never;
@@ -3553,6 +3577,18 @@ export interface components {
              * Format: date-time
              */
             at: string;
+            /** Evidence */
+            evidence: components["schemas"]["Evidence"][];
+        };
+        /** FactChangePage */
+        FactChangePage: {
+            /** Data */
+            data: components["schemas"]["FactChange"][];
+            /**
+             * Next
+             * @description The value of `after` for the next page; null on the last page.
+             */
+            next: string | null;
         };
         /** FactPage */
         FactPage: {
@@ -5180,6 +5216,8 @@ export interface components {
             documents: number;
             /** State */
             state: number;
+            /** Facts */
+            facts: number;
             /**
              * Last Active At
              * Format: date-time
@@ -5851,6 +5889,7 @@ export type Event = components['schemas']['Event'];
 export type Evidence = components['schemas']['Evidence'];
 export type Fact = components['schemas']['Fact'];
 export type FactChange = components['schemas']['FactChange'];
+export type FactChangePage = components['schemas']['FactChangePage'];
 export type FactPage = components['schemas']['FactPage'];
 export type FactsAddRequest = components['schemas']['FactsAddRequest'];
 export type FactsConfirmRequest = components['schemas']['FactsConfirmRequest'];
@@ -7806,6 +7845,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FactPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_timeline: {
+        parameters: {
+            query?: {
+                /** @description Only facts about this subject; `user` for the user. */
+                about?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactChangePage"];
                 };
             };
             400: components["responses"]["400"];

@@ -486,6 +486,11 @@ export class Facts extends Kind {
     return this.api.pages("/api/facts/review", options);
   }
 
+  /** Return what changed in the facts about the user and others, when and why, newest first. */
+  timeline(options: Options<"facts_timeline"> = {}): Pages<RecordOf<"facts_timeline">> {
+    return this.api.pages("/api/facts/timeline", options);
+  }
+
   /** Return the people and things that facts are about, with their names, by name. */
   entities(options: Options<"facts_entities"> = {}): Pages<RecordOf<"facts_entities">> {
     return this.api.pages("/api/facts/entities", options);

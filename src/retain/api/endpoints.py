@@ -21,6 +21,7 @@ FOR_PEOPLE = frozenset(
         "facts_merge",
         "facts_review",
         "facts_separate",
+        "facts_timeline",
         "facts_undo",
     }
 )
@@ -267,6 +268,7 @@ ENDPOINTS = (
     Endpoint("facts", "search", "GET /facts/search", 'retain facts search "where is Clara"'),
     Endpoint("facts", "profile", "GET /facts/profile", "retain facts profile --user ada"),
     Endpoint("facts", "review", "GET /facts/review", "retain facts review --user ada"),
+    Endpoint("facts", "timeline", "GET /facts/timeline", "retain facts timeline --user ada"),
     Endpoint("facts", "entities", "GET /facts/entities", "retain facts entities --user ada"),
     Endpoint(
         "facts",

@@ -18,44 +18,44 @@ _SEARCH_BATCH = 1000
 # differently; with some locales of PostgreSQL not even 'I' becomes 'i'.
 _USERS = """
     select person, sum(conversations), sum(memories), sum(pending), sum(notes), sum(refs), sum(documents),
-           sum(state), max(at)
+           sum(state), sum(facts), max(at)
     from (
         select user_id as person, count(*) as conversations, 0 as memories, 0 as pending, 0 as notes, 0 as refs,
-               0 as documents, 0 as state, max(touched_at) as at
+               0 as documents, 0 as state, 0 as facts, max(touched_at) as at
         from sessions
         where tenant = :tenant
         and exists (select 1 from messages where messages.tenant = :tenant and session_id = sessions.id)
         group by user_id
         union all
         select user_id, 0, sum(case when review = 'accepted' then 1 else 0 end),
-               sum(case when review = 'pending' then 1 else 0 end), 0, 0, 0, 0, max(updated_at)
+               sum(case when review = 'pending' then 1 else 0 end), 0, 0, 0, 0, 0, max(updated_at)
         from entries where tenant = :tenant and user_id is not null group by user_id
         union all
-        select user_id, 0, 0, 0, count(*), 0, 0, 0, max(updated_at)
+        select user_id, 0, 0, 0, count(*), 0, 0, 0, 0, max(updated_at)
         from notes where tenant = :tenant and text <> '' group by user_id
         union all
-        select user_id, 0, 0, 0, 0, count(*), 0, 0, max(updated_at)
+        select user_id, 0, 0, 0, 0, count(*), 0, 0, 0, max(updated_at)
         from refs where tenant = :tenant group by user_id
         union all
-        select user_id, 0, 0, 0, 0, 0, count(*), 0, max(updated_at)
+        select user_id, 0, 0, 0, 0, 0, count(*), 0, 0, max(updated_at)
         from documents where tenant = :tenant group by user_id
         union all
-        select user_id, 0, 0, 0, 0, 0, 0, count(*), max(updated_at)
+        select user_id, 0, 0, 0, 0, 0, 0, count(*), 0, max(updated_at)
         from state where tenant = :tenant and user_id is not null group by user_id
         union all
-        select substr(area, 6), 0, 0, 0, 0, 0, 0, 0, max(updated_at)
+        select substr(area, 6), 0, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
         from items where tenant = :tenant and area like 'user:%' group by area
         union all
-        select user_id, 0, 0, 0, 0, 0, 0, 0, max(learned_at)
+        select user_id, 0, 0, 0, 0, 0, 0, 0, sum(case when status = 'active' then 1 else 0 end), max(learned_at)
         from facts where tenant = :tenant group by user_id
         union all
-        select user_id, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
+        select user_id, 0, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
         from graph_entities where tenant = :tenant group by user_id
         union all
-        select user_id, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
+        select user_id, 0, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
         from threads where tenant = :tenant group by user_id
         union all
-        select user_id, 0, 0, 0, 0, 0, 0, 0, max(created_at)
+        select user_id, 0, 0, 0, 0, 0, 0, 0, 0, max(created_at)
         from interactions where tenant = :tenant and user_id is not null group by user_id
     ) as parts
     where person <> ''
@@ -99,6 +99,7 @@ class StoredUser:
     refs: int
     documents: int
     state: int
+    facts: int  # active facts
     last_active_at: datetime
 
 
@@ -149,7 +150,7 @@ def first_user(database: Database, tenant: str, default: str) -> str:
 
 
 def _user(row: Row) -> StoredUser:
-    name, conversations, memories, pending, notes, refs, documents, state, at = row
+    name, conversations, memories, pending, notes, refs, documents, state, facts, at = row
     return StoredUser(
         user=str(name),
         conversations=int(conversations),
@@ -159,6 +160,7 @@ def _user(row: Row) -> StoredUser:
         refs=int(refs),
         documents=int(documents),
         state=int(state),
+        facts=int(facts),
         last_active_at=clock.to_datetime(at),
     )
 

@@ -41,6 +41,14 @@ export function Time({ at }: { at: string }) {
   );
 }
 
+const weekdayAndDate = new Intl.DateTimeFormat("en-GB", { dateStyle: "full" });
+
+const hoursAndMinutes = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
+
+/** A timestamp as the time of its day. */
+export const timeOfDay = (at: string) => hoursAndMinutes.format(new Date(at));
+/** A timestamp as weekday and date. */
+export const fullDate = (at: string) => weekdayAndDate.format(new Date(at));
 /** A timestamp as date and time. */
 export const moment = (at: string) => dateAndTime.format(new Date(at));
 /** A timestamp as a date. Midnight in UTC stands for a whole day, which is the same day everywhere. */

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from retain.base import canonical
+from retain.base.clock import to_datetime
 from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.base.masking import OFF, Policy
 from retain.search.reindexer import Findable, Place
@@ -95,6 +96,8 @@ class FactChange:
     step: str
     undone: bool
     at: datetime
+    evidence: list[Evidence] = field(default_factory=list)
+    """The messages that led to the change."""
 
 
 # `stated_to` is the end that was given; `valid_to` is earlier if a newer fact replaces this one.
@@ -280,6 +283,43 @@ def read_evidence(tx: Transaction, fact_ids: Sequence[str]) -> Mapping[str, list
         id: [Evidence(session, seq) for session, seq in sorted(set(result.rows()))]
         for id, result in sent.items()
     }
+
+
+CHANGE_COLUMNS = """event.created_at, step, fact_id, number, statement, action, actor, undone"""
+
+
+def read_changes(tx: Transaction, rows: Sequence[Row]) -> list[FactChange]:
+    """Return the records of rows of CHANGE_COLUMNS, each with the messages that led to it."""
+    evidence = [
+        tx.send(
+            """select session_id, seq from fact_evidence
+               where tenant = :tenant and fact_id = :id and step = :step
+               order by session_id, seq""",
+            id=fact_id,
+            step=step,
+        )
+        for _, step, fact_id, *_ in rows
+    ]
+    return [
+        FactChange(
+            fact=fact_id,
+            statement=statement,
+            action=action,
+            source=actor,
+            step=step,
+            undone=bool(undone),
+            at=to_datetime(created_at),
+            evidence=[Evidence(session, seq) for session, seq in messages.rows()],
+        )
+        for (created_at, step, fact_id, _, statement, action, actor, undone), messages in zip(
+            rows, evidence, strict=True
+        )
+    ]
+
+
+def change_position(row: Row) -> list[int | str]:
+    """Return the cursor of a row of CHANGE_COLUMNS."""
+    return list(row[:4])
 
 
 # -- index rows --------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from retain.base import canonical
-from retain.base.clock import to_datetime
 from retain.base.errors import Conflict, Forbidden, Invalid
 from retain.kinds import search_scope
 from retain.kinds.facts import entities, fact_tools
@@ -28,6 +27,7 @@ from retain.kinds.facts.changes import (
 from retain.kinds.facts.entities import ABOUT, Entity
 from retain.kinds.facts.fact import (
     ABOUT_USER,
+    CHANGE_COLUMNS,
     COLUMNS,
     EARLIEST,
     FACT_INDEX,
@@ -44,6 +44,7 @@ from retain.kinds.facts.fact import (
     FactChange,
     Status,
     Topic,
+    change_position,
     checked_text,
     column,
     comparison_key,
@@ -53,6 +54,7 @@ from retain.kinds.facts.fact import (
     lock_messages,
     optional_text,
     parse_evidence,
+    read_changes,
     read_evidence,
     subject_name,
 )
@@ -389,24 +391,54 @@ class Facts(Kind):
 
         def work(tx: Transaction) -> list[FactChange]:
             require_fact(tx, id, self._owner.user)
-            changes = [
-                FactChange(
-                    column(row, "id"),
-                    column(row, "statement"),
-                    action,
-                    actor,
-                    step,
-                    bool(undone),
-                    to_datetime(created_at),
-                )
-                for row in read_chain(tx, id)
-                for action, actor, step, undone, created_at in tx.all(
-                    """select action, actor, step, undone, created_at from fact_events
-                       where tenant = :tenant and fact_id = :id order by number""",
-                    id=column(row, "id"),
+            rows = [
+                row
+                for link in read_chain(tx, id)
+                for row in tx.all(
+                    f"""select {CHANGE_COLUMNS} from fact_events event
+                        join facts on facts.tenant = :tenant and facts.id = event.fact_id
+                        where event.tenant = :tenant and event.fact_id = :id order by number""",
+                    id=column(link, "id"),
                 )
             ]
-            return sorted(changes, key=lambda change: change.at)
+            return sorted(read_changes(tx, rows), key=lambda change: change.at)
+
+        return self._read(work)
+
+    def timeline(
+        self, *, about: str | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[FactChange]:
+        """Return what changed in the facts about the user and others, when and why, newest first.
+
+        about: only changes of facts about this subject; `user` for the user
+        """
+        user = self._user()
+        size = self._limit(limit)
+        if about is not None:
+            about = subject_name(about, "about", self._settings.masking)
+        at, step, fact_id, number = (
+            decode_cursor(after, [int, str, str, int]) if after else (LATEST, "", "", 0)
+        )
+        about_subject = "1 = 1" if about is None else f"{ABOUT}"
+
+        def work(tx: Transaction) -> Page[FactChange]:
+            rows = tx.all(
+                f"""select {CHANGE_COLUMNS} from fact_events event
+                    join facts on facts.tenant = :tenant and facts.id = event.fact_id
+                    where event.tenant = :tenant and facts.user_id = :user and {about_subject}
+                    and (event.created_at, step, fact_id, number) < (:at, :step, :fact, :number)
+                    order by event.created_at desc, step desc, fact_id desc, number desc
+                    limit :size""",
+                user=user,
+                about=None if about is None else comparison_key(about),
+                at=at,
+                step=step,
+                fact=fact_id,
+                number=number,
+                size=size + 1,
+            )
+            page = make_page(rows, size, change_position)
+            return Page(read_changes(tx, page.items), page.next)
 
         return self._read(work)
 

@@ -16,10 +16,15 @@ import { useTitle } from "../../ui/title";
 import { notify } from "../../ui/toast";
 import css from "./users.module.css";
 
-type Kind = { label: string; href: string; about: string; amount?: (user: StoredUser) => number };
+type Kind = { label: string; href: string; about: string; amount: (user: StoredUser) => number };
 const KINDS: Kind[] = [
   { label: "Conversations", href: "/chat", about: "Messages, word for word", amount: (user) => user.conversations },
-  { label: "Facts", href: "/memory/facts", about: "What is known, with its evidence" },
+  {
+    label: "Facts",
+    href: "/memory/facts",
+    about: "What is known, with its evidence",
+    amount: (user) => user.facts,
+  },
   {
     label: "Entries",
     href: "/memory/entries",
@@ -82,7 +87,7 @@ export function User({ name }: { name: string }) {
                   <Link href={kind.href} onClick={show}>
                     {kind.label}
                   </Link>
-                  {stored.data && kind.amount && <b>{count(kind.amount(stored.data))}</b>}
+                  {stored.data && <b>{count(kind.amount(stored.data))}</b>}
                   <p className="quiet">{kind.about}</p>
                 </li>
               ))}

@@ -69,7 +69,7 @@ function NoUsers({ search }: { search: string }) {
   );
 }
 
-const COLUMNS = ["Conversations", "Entries", "Notes", "References", "Documents", "State"];
+const COLUMNS = ["Conversations", "Facts", "Entries", "Notes", "References", "Documents", "State"];
 
 function Table({ users }: { users: StoredUser[] }) {
   const { user, choose } = useApp();
@@ -103,7 +103,7 @@ function Table({ users }: { users: StoredUser[] }) {
                 {item.user === user && <span className="chip accent">current</span>}
                 {item.pending > 0 && <span className="chip warn">{count(item.pending)} waiting for review</span>}
               </th>
-              {[item.conversations, item.memories, item.notes, item.refs, item.documents, item.state].map(
+              {[item.conversations, item.facts, item.memories, item.notes, item.refs, item.documents, item.state].map(
                 (value, index) => (
                   <td key={COLUMNS[index]} className="number">
                     {count(value)}

@@ -9,8 +9,9 @@ import { Failure, Loading } from "../../../ui/states";
 import { Time } from "../../../ui/time";
 import { words } from "../../chat/content";
 import type { FactActions } from "./actions";
-import { actorText, isUndoable, type Step, sourceName, stepsOf } from "./fact";
+import { isUndoable, sourceName, stepsOf } from "./fact";
 import css from "./facts.module.css";
+import { StepItem } from "./StepItem";
 
 const MAX_MESSAGES = 10;
 const MAX_QUOTE = 400;
@@ -41,9 +42,7 @@ export function FactDetails({ fact, actions, forget }: Props) {
         {history.data && (
           <ol className={css.timeline} aria-label="History">
             {stepsOf(changes).map((step) => (
-              <li key={step.id} className={step.undone ? `${css.step} ${css.undone}` : css.step}>
-                <StepText step={step} />
-              </li>
+              <StepItem key={step.id} step={step} />
             ))}
           </ol>
         )}
@@ -60,23 +59,6 @@ export function FactDetails({ fact, actions, forget }: Props) {
           </button>
         )}
       </div>
-    </>
-  );
-}
-
-function StepText({ step }: { step: Step }) {
-  return (
-    <>
-      {step.lines.map(({ label, statement, before }) => (
-        <p key={`${label} ${statement}`}>
-          <b>{label}</b>
-          {statement && ":"} {before && <del>{before}</del>} {statement}
-        </p>
-      ))}
-      <p className="quiet">
-        <Time at={step.at} />, {actorText(step.source)}
-        {step.undone && <span className="chip">undone</span>}
-      </p>
     </>
   );
 }

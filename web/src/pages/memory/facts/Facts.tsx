@@ -1,4 +1,5 @@
-// What is known about the user and the people and things they talk about: current facts by subject, and the review queue.
+// What is known about the user and the people and things they talk about: current facts by
+// subject, what changed when, and the review queue.
 import { useState } from "react";
 import { get, Problem } from "../../../api/client";
 import type { Entity, Fact } from "../../../api/index";
@@ -16,28 +17,32 @@ import { AddFact, CorrectFact } from "./FactForm";
 import { FactRow } from "./FactRow";
 import { ForgetDialog } from "./ForgetDialog";
 import { ABOUT_USER, bySubject, isPast, subjectName, TOPICS } from "./fact";
-import { type Filter, filterOf, isFiltered, useEntities, useFacts, useReviewQueue } from "./factQueries";
+import { type Filter, filterOf, isFiltered, useEntities, useFacts, useReviewQueue, useTimeline } from "./factQueries";
 import css from "./facts.module.css";
-import { Aliases, NameProposals } from "./Names";
+import { Aliases, MergeDialog, NameProposals } from "./Names";
 import { ReviewQueue } from "./ReviewQueue";
+import { Timeline } from "./Timeline";
 
 export function Facts() {
   const { user, may } = useApp();
   const { query, change } = usePageState();
   const filter = filterOf(query);
-  const view = query.get("view") === "review" ? "review" : "all";
+  const view = viewOf(query);
   const entities = useEntities(user);
   const known = entities.data ?? NO_ENTITIES;
   const list = useFacts(user, filter, known);
   const queue = useReviewQueue(user);
+  const timeline = useTimeline(user, filter.about, view === "timeline");
   const linked = useLinkedFact(query.get("fact"), user);
   const [adding, setAdding] = useState(false);
+  const [merging, setMerging] = useState(false);
   const [correcting, setCorrecting] = useState<Fact>();
   const [forgetting, setForgetting] = useState<Fact>();
   const reloadAll = () => {
     list.reload();
     queue.reload();
     entities.reload();
+    timeline.reload();
   };
   const onChanged = (fact: Fact, related: boolean) => {
     const isShown = fact.status !== "pending" && (filter.past || filter.day !== "" || !isPast(fact));
@@ -50,6 +55,7 @@ export function Facts() {
     queue.edit((items) => items.filter((item) => item.id !== fact.id && item.conflicts_with !== fact.id));
     queue.reload();
     entities.reload();
+    timeline.reload();
   };
   const actions = useFactActions(onChanged);
   const onCorrected = (newer: Fact) => {
@@ -66,8 +72,10 @@ export function Facts() {
   const onNamesChanged = () => {
     entities.reload();
     list.reload();
+    timeline.reload();
   };
-  const subjects = known.map((entity) => entity.name).filter((name) => name !== ABOUT_USER);
+  const others = known.filter((entity) => entity.name !== ABOUT_USER);
+  const subjects = others.map((entity) => entity.name);
   const waiting = queue.items.length + known.flatMap((entity) => entity.proposed).length;
   const unclear = new Set(
     queue.items.flatMap(({ id, conflicts_with }) => (conflicts_with ? [id, conflicts_with] : [])),
@@ -80,24 +88,41 @@ export function Facts() {
           label="Which facts"
           choices={[
             ["all", "Facts"],
+            ["timeline", "Timeline"],
             ["review", waiting > 0 ? `Review (${count(waiting)}${queue.hasMore ? "+" : ""})` : "Review"],
           ]}
           chosen={view}
-          choose={(next) => change({ view: next === "review" ? next : undefined })}
+          choose={(next) => change({ view: next === "all" ? undefined : next })}
         />
         {view === "all" && <SearchBox text={filter.text} search={(q) => change({ q: q || undefined }, true)} />}
         {may("write") && (
-          <button type="button" className="primary" onClick={() => setAdding(true)}>
-            <Icon name="plus" /> Add
-          </button>
+          <>
+            {others.length > 1 && (
+              <button type="button" onClick={() => setMerging(true)}>
+                Merge names
+              </button>
+            )}
+            <button type="button" className="primary" onClick={() => setAdding(true)}>
+              <Icon name="plus" /> Add
+            </button>
+          </>
         )}
       </div>
-      {view === "review" ? (
+      {view === "timeline" && (
+        <>
+          <search className="toolbar">
+            <AboutFilter about={filter.about} subjects={subjects} change={change} />
+          </search>
+          <Timeline changes={timeline} filtered={filter.about !== ""} clear={() => change({ about: undefined })} />
+        </>
+      )}
+      {view === "review" && (
         <>
           <NameProposals entities={known} changed={onNamesChanged} />
           <ReviewQueue queue={queue} actions={actions} correct={setCorrecting} />
         </>
-      ) : (
+      )}
+      {view === "all" && (
         <>
           <Filters filter={filter} subjects={subjects} change={change} />
           <LinkedFact linked={linked} {...rowProps} close={() => change({ fact: undefined })} />
@@ -113,6 +138,9 @@ export function Facts() {
           />
         </>
       )}
+      {merging && (
+        <MergeDialog entities={others} chosen={filter.about} close={() => setMerging(false)} changed={onNamesChanged} />
+      )}
       {adding && <AddFact subjects={subjects} close={() => setAdding(false)} added={reloadAll} />}
       {correcting && <CorrectFact fact={correcting} close={() => setCorrecting(undefined)} corrected={onCorrected} />}
       {forgetting && (
@@ -124,6 +152,11 @@ export function Facts() {
       )}
     </>
   );
+}
+
+function viewOf(query: URLSearchParams): "all" | "timeline" | "review" {
+  const view = query.get("view");
+  return view === "timeline" || view === "review" ? view : "all";
 }
 
 const NO_ENTITIES: Entity[] = [];
@@ -223,22 +256,30 @@ function SearchBox({ text, search }: { text: string; search: (text: string) => v
 
 type FilterProps = { filter: Filter; subjects: readonly string[]; change: PageState["change"] };
 
-function Filters({ filter, subjects, change }: FilterProps) {
+type AboutProps = { about: string; subjects: readonly string[]; change: PageState["change"] };
+
+function AboutFilter({ about, subjects, change }: AboutProps) {
   const { user } = useApp();
-  const options = [...new Set([ABOUT_USER, ...subjects, ...(filter.about ? [filter.about] : [])])];
+  const options = [...new Set([ABOUT_USER, ...subjects, ...(about ? [about] : [])])];
+  return (
+    <label className={css.filter}>
+      <span>About</span>
+      <select value={about} onChange={(event) => change({ about: event.target.value || undefined })}>
+        <option value="">Everyone</option>
+        {options.map((subject) => (
+          <option key={subject} value={subject}>
+            {subjectName(subject, user)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Filters({ filter, subjects, change }: FilterProps) {
   return (
     <search className="toolbar">
-      <label className={css.filter}>
-        <span>About</span>
-        <select value={filter.about} onChange={(event) => change({ about: event.target.value || undefined })}>
-          <option value="">Everyone</option>
-          {options.map((subject) => (
-            <option key={subject} value={subject}>
-              {subjectName(subject, user)}
-            </option>
-          ))}
-        </select>
-      </label>
+      <AboutFilter about={filter.about} subjects={subjects} change={change} />
       <label className={css.filter}>
         <span>Topic</span>
         <select value={filter.topic} onChange={(event) => change({ topic: event.target.value || undefined })}>

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Entity, Fact, FactChange } from "../../../api/index";
-import { bySubject, isPast, isUndoable, stepsOf, validity } from "./fact";
+import { fullDate } from "../../../ui/time";
+import { byDay, bySubject, isPast, isUndoable, stepsOf, validity } from "./fact";
 
 const fact = (values: Partial<Fact>): Fact =>
   ({ id: "1", subject: "user", status: "active", valid_from: null, valid_to: null, ...values }) as Fact;
@@ -17,6 +18,7 @@ const change = (
   step,
   undone: false,
   at: "2026-05-01T00:00:00Z",
+  evidence: [],
   ...values,
 });
 
@@ -60,13 +62,28 @@ test("changes of one step are one line; steps are newest first", () => {
     change("3", "confirmed", "Clara lives in Porto.", { undone: true }),
   ]);
   expect(steps.map(({ source, undone, lines }) => ({ source, undone, lines }))).toEqual([
-    { source: "user", undone: true, lines: [{ label: "Confirmed", statement: "Clara lives in Porto." }] },
+    {
+      source: "user",
+      undone: true,
+      lines: [{ label: "Confirmed", fact: "Clara lives in Porto.", statement: "Clara lives in Porto." }],
+    },
     {
       source: "user",
       undone: false,
-      lines: [{ label: "Changed", statement: "Clara lives in Porto.", before: "Clara lives in Lisbon." }],
+      lines: [
+        {
+          label: "Changed",
+          fact: "Clara lives in Porto.",
+          statement: "Clara lives in Porto.",
+          before: "Clara lives in Lisbon.",
+        },
+      ],
     },
-    { source: "learning", undone: false, lines: [{ label: "Added", statement: "Clara lives in Lisbon." }] },
+    {
+      source: "learning",
+      undone: false,
+      lines: [{ label: "Added", fact: "Clara lives in Lisbon.", statement: "Clara lives in Lisbon." }],
+    },
   ]);
 });
 
@@ -75,4 +92,19 @@ test("an undone step is marked, and cannot be undone again", () => {
   expect(stepsOf(changes)[0]?.lines).toEqual([{ label: "Undid a change" }]);
   expect(isUndoable(changes)).toBe(false);
   expect(isUndoable([change("1", "added", "x")])).toBe(true);
+});
+
+test("steps of one day are together, each with its messages once", () => {
+  const message = { session: "trip", seq: 1 };
+  const steps = stepsOf([
+    change("1", "added", "x", { at: "2026-05-01T12:00:00Z" }),
+    change("2", "replaced", "x", { at: "2026-05-02T11:00:00Z", evidence: [message] }),
+    change("2", "added", "y", { at: "2026-05-02T11:00:00Z", evidence: [message] }),
+    change("3", "confirmed", "y", { at: "2026-05-02T12:00:00Z" }),
+  ]);
+  expect(byDay(steps).map(({ day, steps }) => [day, steps.map((step) => step.id)])).toEqual([
+    [fullDate("2026-05-02T12:00:00Z"), ["3", "2"]],
+    [fullDate("2026-05-01T12:00:00Z"), ["1"]],
+  ]);
+  expect(steps[1]?.evidence).toEqual([message]);
 });

@@ -1,6 +1,6 @@
 // How facts and their changes are described, and the order in which they are shown.
 import type { Entity, Fact, FactChange } from "../../../api/index";
-import { date } from "../../../ui/time";
+import { date, fullDate } from "../../../ui/time";
 
 export const ABOUT_USER = "user"; // the subject of facts about the user
 export const MAX_CHARACTERS = 1_000;
@@ -74,8 +74,16 @@ export function entityOf(subject: string, entities: readonly Entity[]): Entity |
   return entities.find(({ name, aliases }) => [name, ...aliases].some((other) => other.toLowerCase() === key));
 }
 
-export type Step = { id: string; at: string; source: string; undone: boolean; lines: StepLine[] };
-export type StepLine = { label: string; statement?: string; before?: string };
+export type Step = {
+  id: string;
+  at: string;
+  source: string;
+  undone: boolean;
+  lines: StepLine[];
+  /** The messages that led to it. */
+  evidence: FactChange["evidence"];
+};
+export type StepLine = { label: string; fact?: string; statement?: string; before?: string };
 
 /** Who changed a fact: "by a person", "learned from a conversation". */
 export const actorText = (source: string) =>
@@ -104,17 +112,40 @@ export function stepsOf(changes: readonly FactChange[]): Step[] {
       source: first.source,
       undone: made.every((change) => change.undone),
       lines: linesOf(made),
+      evidence: distinctMessages(made.flatMap((change) => change.evidence)),
     };
   });
+}
+
+/** Steps by the day on which they were made, in the same order. */
+export function byDay(steps: readonly Step[]): { day: string; steps: Step[] }[] {
+  const days: { day: string; steps: Step[] }[] = [];
+  for (const step of steps) {
+    const day = fullDate(step.at);
+    const last = days.at(-1);
+    if (last?.day === day) last.steps.push(step);
+    else days.push({ day, steps: [step] });
+  }
+  return days;
+}
+
+function distinctMessages(messages: Step["evidence"]): Step["evidence"] {
+  return messages.filter(
+    ({ session, seq }, index) =>
+      messages.findIndex((other) => other.session === session && other.seq === seq) === index,
+  );
 }
 
 function linesOf(changes: readonly FactChange[]): StepLine[] {
   if (changes.every((change) => change.action === "undone")) return [{ label: "Undid a change" }];
   const added = changes.find((change) => change.action === "added");
   const old = changes.find((change) => ["replaced", "corrected", "refined"].includes(change.action));
-  const pair = added && old ? [{ label: ACTIONS[old.action], statement: added.statement, before: old.statement }] : [];
+  const pair =
+    added && old
+      ? [{ label: ACTIONS[old.action], fact: added.fact, statement: added.statement, before: old.statement }]
+      : [];
   const others = pair.length ? changes.filter((change) => change !== added && change !== old) : changes;
-  return [...pair, ...others.map(({ action, statement }) => ({ label: ACTIONS[action], statement }))];
+  return [...pair, ...others.map(({ action, fact, statement }) => ({ label: ACTIONS[action], fact, statement }))];
 }
 
 /** True if a step can be undone. */

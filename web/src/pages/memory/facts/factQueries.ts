@@ -1,7 +1,7 @@
 // The facts to show: page by page as a list, or at once as search results.
 
 import { get } from "../../../api/client";
-import type { Entity, Fact } from "../../../api/index";
+import type { Entity, Fact, FactChange } from "../../../api/index";
 import { type Loaded, type Pages, useLoad, usePages } from "../../../api/load";
 import { midnight } from "../../../ui/days";
 import { entityOf, TOPICS, type Topic } from "./fact";
@@ -59,6 +59,17 @@ export function useReviewQueue(user: string): Pages<Fact> {
   return usePages<Fact>(
     (after, signal) => get("/api/facts/review", { query: { user, limit: PAGE, after }, signal }),
     [user],
+  );
+}
+
+/** What changed in the facts, newest first. */
+export function useTimeline(user: string, about: string, shown: boolean): Pages<FactChange> {
+  return usePages<FactChange>(
+    async (after, signal) => {
+      if (!shown) return { data: [], next: null };
+      return get("/api/facts/timeline", { query: { user, about: about || undefined, limit: PAGE, after }, signal });
+    },
+    [user, about, shown],
   );
 }
 
