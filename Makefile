@@ -87,8 +87,8 @@ train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/
 	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
 	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
 
-bench-recall: tests ## Measure the recall of search; DATA is the folder with the conversations and score.py
-	$(RUN) python bench/recall.py --all $(DATA) $(ARGS)
+bench-recall: tests ## Measure search with `retain eval`; DATA is a benchmark file, ARGS more options
+	$(RUN) retain eval $(DATA) $(ARGS)
 
 setup: .cache/ready
 

@@ -14,17 +14,17 @@ evidence sessions. Three shares are printed:
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from bench.recall import Conversation, Filled, _read_longmemeval, fill
+from bench.recall import Filled, fill
 from retain import Memory, Scope
 from retain.base.settings import Settings
+from retain.evaluation.benchmark_files import Conversation, Turn, read_benchmark
 from retain.search.words import analyse
 
 TYPE = "knowledge-update"
@@ -43,30 +43,33 @@ class Outcome:
         return self.facts or self.first
 
 
-def read(path: Path) -> list[tuple[Conversation, dict[str, Any]]]:
-    """Return each question with the conversation of its evidence sessions."""
-    with gzip.open(path) as file:
-        data = json.load(file)
-    sessions = {session["id"]: session for session in data["sessions"]}
+def read(path: Path) -> list[Conversation]:
+    """Return a conversation for each question, with the sessions of its evidence, oldest first."""
     conversations = []
-    for question in data["questions"]:
-        if question["type"] == TYPE:
-            own = [sessions[id] for id in question["gold_sessions"]]
-            own.sort(key=lambda session: session["date"])
-            conversation = _read_longmemeval({"sessions": own, "questions": [question]})
-            conversations.append((conversation, question))
+    for pool in read_benchmark(path).conversations:
+        for question in pool.questions:
+            if question.type == TYPE:
+                sessions = {id: pool.sessions[id] for id in question.gold_sessions}
+                by_date = sorted(sessions.items(), key=lambda session: _date(session[1]))
+                conversations.append(Conversation(pool.user, dict(by_date), [question]))
     return conversations
 
 
-def judge(me: Scope, filled: Filled, question: dict[str, Any]) -> Outcome:
+def _date(turns: Sequence[Turn]) -> datetime:
+    at = turns[0].message.created_at
+    assert at is not None
+    return at
+
+
+def judge(me: Scope, filled: Filled) -> Outcome:
     """Compare what the memory says at the time of the question with its evidence."""
     (conversation,) = filled.conversations
-    (gold,) = conversation.questions
-    newest_turn = max(question["gold_turns"], key=list(filled.units.values()).index)
-    answer = set(analyse(re.sub(r"\(.*?\)", "", str(question["answer"]))))
-    facts = me.facts.list(at=gold.at, limit=1000)
+    (question,) = conversation.questions
+    newest_turn = max(question.gold, key=list(filled.units.values()).index)
+    answer = set(analyse(re.sub(r"\(.*?\)", "", question.answer)))
+    facts = me.facts.list(at=question.at, limit=1000)
     in_facts = any(answer <= set(analyse(fact.statement)) for fact in facts)
-    hits = me.search(gold.text, at=gold.at).hits[:1]
+    hits = me.search(question.text, at=question.at).hits[:1]
     is_first = [filled.units.get((hit.id, hit.seq)) for hit in hits] == [newest_turn]
     return Outcome(in_facts, is_first)
 
@@ -80,7 +83,7 @@ def main() -> int:
     options = parser.parse_args()
     outcomes = []
     learned = 0
-    for conversation, question in read(options.file):
+    for conversation in read(options.file):
         settings = Settings(
             database="memory:",
             embedder=options.embedder,
@@ -89,7 +92,7 @@ def main() -> int:
         with Memory.open(settings=settings) as memory:
             filled = fill(memory, [conversation])
             me = memory.scope(user=conversation.user)
-            outcomes.append(judge(me, filled, question))
+            outcomes.append(judge(me, filled))
             learned += len(me.facts.list(include_replaced=True, limit=1000))
     count = len(outcomes)
     print(f"{count} questions, facts {options.facts}, {learned} facts learned")

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from bench import recall
 from retain import Memory
 from retain.base.settings import Settings
+from retain.evaluation.benchmark_files import Conversation, GoldQuestion
 from retain.search import features, ranking
 from retain.search.candidates import Candidate, Corpus
 from retain.search.question import Question
@@ -82,7 +83,7 @@ class Case:
     evidence: Array
     target: Array
     units: tuple[str, ...]
-    gold_question: recall.GoldQuestion
+    gold_question: GoldQuestion
     recorded: tuple[Question, Sequence[Candidate], Corpus]
 
 
@@ -144,7 +145,7 @@ class HeldOut:
         engine.cosines_in_memory = lambda *arguments: {}
 
     def start_question(
-        self, memory: Memory, conversation: recall.Conversation, gold_question: recall.GoldQuestion
+        self, memory: Memory, conversation: Conversation, gold_question: GoldQuestion
     ) -> None:
         """Use the cosines of a question, or retain's own for a question of another conversation."""
         self._cosines = {}
@@ -229,7 +230,7 @@ def collect(
         ranking.rank = original_rank
 
 
-def _filled(memory: Memory, conversations: Sequence[recall.Conversation]) -> recall.Filled:
+def _filled(memory: Memory, conversations: Sequence[Conversation]) -> recall.Filled:
     """Return a database that an earlier run filled."""
     units = {
         (id, seq): turn.unit
@@ -241,8 +242,8 @@ def _filled(memory: Memory, conversations: Sequence[recall.Conversation]) -> rec
 
 
 def _unanswerable(
-    conversation: recall.Conversation, conversations: Sequence[recall.Conversation], file: Path
-) -> list[recall.GoldQuestion]:
+    conversation: Conversation, conversations: Sequence[Conversation], file: Path
+) -> list[GoldQuestion]:
     """Return questions that this conversation cannot answer, from another one or another file."""
     others = (
         conversations
@@ -260,7 +261,7 @@ def _unanswerable(
 
 def _case(
     where: tuple[str, str],
-    gold_question: recall.GoldQuestion,
+    gold_question: GoldQuestion,
     filled: recall.Filled,
     recorded: tuple[Question, Sequence[Candidate], Corpus],
 ) -> Iterator[Case]:
@@ -290,7 +291,7 @@ def _case(
         )
 
 
-def _groups(conversations: Sequence[recall.Conversation]) -> dict[str, str]:
+def _groups(conversations: Sequence[Conversation]) -> dict[str, str]:
     """Return the cross-validation group of each question by its id.
 
     A group is a conversation. In a pool of sessions, it is a set of sessions that questions connect.

@@ -22,8 +22,8 @@ from importlib import import_module
 from pathlib import Path
 
 from bench import recall
-from bench.recall import Conversation, GoldQuestion
 from retain import Memory, Settings
+from retain.evaluation.benchmark_files import Conversation, GoldQuestion
 from retain.search.embedders import choose, embed_texts
 
 RESULT_LIMIT = 10

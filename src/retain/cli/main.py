@@ -66,6 +66,9 @@ COMMANDS = {
     "search_command": {
         "search": "Search the memory by words and by meaning.",
     },
+    "eval_command": {
+        "eval": "Measure search and answers on benchmark files: LoCoMo, LongMemEval and BEAM.",
+    },
     "knowledge_command": {
         "knowledge add": "Add files, or all documents in folders. A document with the same path is replaced.",
         "knowledge search": "Find passages of documents that answer a question, by words and by meaning.",

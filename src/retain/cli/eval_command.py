@@ -1,0 +1,246 @@
+"""`retain eval`: measure search, contexts and answers on LoCoMo, LongMemEval and BEAM files."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from retain.base.errors import Invalid
+from retain.base.settings import FIELDS, Settings
+from retain.base.version import VERSION
+from retain.cli.command import Arguments, Command, load_settings
+from retain.cli.output import print_table, progress
+from retain.evaluation.benchmark_files import TITLES, BenchmarkFile, GoldQuestion, read_benchmark
+from retain.evaluation.evaluate import Evaluation, ResultFile, choose_questions
+from retain.evaluation.evaluation_report import render_report
+from retain.evaluation.judge import as_chat_model
+from retain.evaluation.scores import summarize
+from retain.models import Model, Models
+from retain.models.model import NO_KEY
+from retain.search import embedders
+
+RUN_FILE = "run.json"
+_SETTINGS_OF_ANSWERS = ("model", "base_url")
+_IGNORED_SETTINGS = {"database", "tenant", "user", "agent", "ref_folder", *_SETTINGS_OF_ANSWERS}
+_JUDGE_OPTIONS = ("judge_model", "judge_url", "judge_key_variable")
+
+
+def evaluate(arguments: Arguments) -> int:
+    """Run the questions, and write the results and the report."""
+    if arguments.database is not None:
+        problem = "is not used: `retain eval` creates a temporary database for each conversation"
+        raise Invalid(field="--database", problem=problem)
+    if arguments.limit is not None and arguments.limit < 1:
+        raise Invalid(field="--limit", problem="must be at least 1")
+    settings = replace(load_settings(arguments), database="memory:")
+    evaluation = _evaluation(arguments, settings)
+    files = list(_read_files(arguments))
+    folder = Path(arguments.out)
+    description = _describe(settings, evaluation)
+    _prepare_folder(folder, description)
+    runs = [_Run(file, choose_questions(file, arguments.limit), folder) for file in files]
+    is_complete = False
+    try:
+        for run in runs:
+            label = f"{run.file.path.name} ({TITLES[run.file.benchmark]})"
+            print(f"{label}: {len(run.questions):,} questions", file=sys.stderr)
+            with progress(label) as bar:
+                evaluation.run(run.file, run.questions, run.results, bar)
+        is_complete = True
+    finally:
+        report = _report(description, evaluation, runs, is_complete=is_complete)
+        text = json.dumps(report, indent=2, ensure_ascii=False)
+        (folder / "report.json").write_text(f"{text}\n", encoding="utf-8")
+        (folder / "report.md").write_text(render_report(report), encoding="utf-8")
+        if not is_complete:
+            where = folder / "report.md"
+            print(
+                f"Not finished. {where} has the results so far; the same command continues.",
+                file=sys.stderr,
+            )
+    if arguments.json:
+        print(text)
+    else:
+        _print_summary(report)
+        print(f"\nThe report is {folder / 'report.md'}.")
+    return 0
+
+
+class _Run:
+    """A file, its selected questions and its results."""
+
+    def __init__(
+        self, file: BenchmarkFile, questions: Sequence[GoldQuestion], folder: Path
+    ) -> None:
+        self.file = file
+        self.questions = questions
+        name = file.path.name.removesuffix(".gz").removesuffix(".json")
+        self.results = ResultFile(folder / f"{name}-{file.digest()[:8]}.jsonl")
+
+
+def _evaluation(arguments: Arguments, settings: Settings) -> Evaluation:
+    """Return the evaluation, with the models if answers are wanted."""
+    if not arguments.answers:
+        for name in _JUDGE_OPTIONS:
+            if getattr(arguments, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise Invalid(field=option, problem="requires --answers")
+        return Evaluation(settings)
+    models = Models(settings)
+    model = as_chat_model(models.main, "--answers")
+    return Evaluation(settings, model, _judge(arguments, settings, models))
+
+
+def _judge(arguments: Arguments, settings: Settings, models: Models) -> Model | None:
+    """Return the judge. Another address gets no key but that of its own variable."""
+    variable = arguments.judge_key_variable
+    if variable is not None and not os.environ.get(variable):
+        problem = f"names the environment variable {variable}, which is not set"
+        raise Invalid(field="--judge-key-variable", problem=problem)
+    if variable is None and arguments.judge_url is None:
+        return models.named(arguments.judge_model or "")
+    other = replace(
+        settings,
+        model=arguments.judge_model or settings.model,
+        base_url=settings.base_url if arguments.judge_url is None else arguments.judge_url,
+        api_key=os.environ[variable] if variable else NO_KEY,
+    )
+    return Models(other).main
+
+
+def _read_files(arguments: Arguments) -> Iterator[BenchmarkFile]:
+    """Yield the files of the selected benchmarks."""
+    count = 0
+    for path in arguments.files:
+        file = read_benchmark(path)
+        if arguments.only is not None and file.benchmark != arguments.only:
+            print(f"{path}: {TITLES[file.benchmark]}, left out by --only.", file=sys.stderr)
+            continue
+        count += 1
+        yield file
+    if not count:
+        raise Invalid(field="--only", problem=f"none of the files is {TITLES[arguments.only]}")
+
+
+def _describe(settings: Settings, evaluation: Evaluation) -> dict[str, Any]:
+    """Return what results depend on: the version, and settings that are not the default."""
+    embedder = embedders.choose(settings)
+    values: dict[str, str] = {"embedder": embedder.identity if embedder else "none"}
+    for setting in FIELDS:
+        value = getattr(settings, setting.name)
+        is_shown = not setting.metadata["secret"] and setting.name not in _IGNORED_SETTINGS
+        if is_shown and setting.name not in values and value != setting.default:
+            values[setting.name] = str(value)
+    if evaluation.model is not None and evaluation.judge is not None:
+        values["model"] = evaluation.model.name
+        values["judge"] = evaluation.judge.name
+    return {"retain": VERSION, "settings": values}
+
+
+def _prepare_folder(folder: Path, description: dict[str, Any]) -> None:
+    """Create the folder; raise Invalid if it has results with other settings."""
+    path = folder / RUN_FILE
+    text = json.dumps(description, indent=2, ensure_ascii=False)
+    if path.is_file():
+        if path.read_text(encoding="utf-8").strip() != text:
+            problem = f"{folder} has results of another version or other settings ({path}); choose another folder"
+            raise Invalid(field="--out", problem=problem)
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        problem = f"{folder} cannot be written: {error.strerror}"
+        raise Invalid(field="--out", problem=problem) from None
+
+
+def _report(
+    description: dict[str, Any],
+    evaluation: Evaluation,
+    runs: Sequence[_Run],
+    *,
+    is_complete: bool,
+) -> dict[str, Any]:
+    return {
+        **description,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "complete": is_complete,
+        "model": evaluation.model.name if evaluation.model else "",
+        "judge": evaluation.judge.name if evaluation.judge else "",
+        "files": [summarize(run.file, run.questions, run.results.results) for run in runs],
+    }
+
+
+def _print_summary(report: dict[str, Any]) -> None:
+    heads = ["file", "evidence", "n", "R@10", "All@10", "MRR", "search p95", "accuracy"]
+    rows = []
+    for file in report["files"]:
+        accuracy = f"{file['answers'][-1]['accuracy']:.3f}" if "answers" in file else "–"
+        time = f"{file['times_ms']['search']['p95']:.1f} ms"
+        for group in file["retrieval"]:
+            scores = [f"{group[name]:.3f}" for name in ("R@10", "All@10", "MRR")]
+            count = f"{group['questions']:,}"
+            rows.append([file["file"], group["name"], count, *scores, time, accuracy])
+    print_table(heads, rows)
+
+
+COMMANDS = (
+    Command(
+        "eval",
+        evaluate,
+        "retain eval locomo10.json --set embedder=static\n"
+        "  retain eval longmemeval_s.json beam/chats/100K --limit 100 --out results\n"
+        "  retain eval locomo10.json --answers --set model=gpt-5-mini --judge-model gpt-5",
+        (),
+        {
+            "files": {
+                "metavar": "FILE",
+                "nargs": "+",
+                "type": Path,
+                "help": "a file of LoCoMo, LongMemEval or BEAM (JSON or JSON Lines, also as .gz), or "
+                "a folder of chats of BEAM's repository",
+            },
+            "--only": {"choices": list(TITLES), "help": "leave out files of other benchmarks"},
+            "--limit": {
+                "metavar": "N",
+                "type": int,
+                "help": "ask only N questions of each file, evenly spread",
+            },
+            "--out": {
+                "metavar": "FOLDER",
+                "default": "retain-eval",
+                "help": "where to write report.md, report.json and a file of results for each "
+                "benchmark file (default: retain-eval)",
+            },
+            "--answers": {
+                "action": "store_true",
+                "help": "also answer the questions from their contexts with the model of the "
+                "settings, and have a judge grade the answers; every question costs two calls",
+            },
+            "--judge-model": {
+                "metavar": "NAME",
+                "help": "the judge (default: the model of the settings)",
+            },
+            "--judge-url": {
+                "metavar": "URL",
+                "help": "the OpenAI-compatible address of the judge (default: that of the model)",
+            },
+            "--judge-key-variable": {
+                "metavar": "VARIABLE",
+                "help": "the environment variable with the API key for --judge-url (default: none "
+                "is sent to another address)",
+            },
+        },
+        "retain has no benchmark data: download the files from their authors. Each conversation is\n"
+        "loaded into a temporary database; yours is not opened. Settings apply as for other commands.\n"
+        "An interrupted run continues if the same command is run again.",
+    ),
+)

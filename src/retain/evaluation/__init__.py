@@ -1,0 +1,1 @@
+"""Evaluation: search and answers on LoCoMo, LongMemEval and BEAM files of the user."""

@@ -1,0 +1,256 @@
+"""Run the questions of benchmark files against retain, each conversation in a new database.
+
+Only `search` and `context` see the questions. The results are written question by question, so that an
+interrupted run can be continued.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from retain.base import clock
+from retain.base.errors import Invalid, ModelError
+from retain.base.settings import Settings
+from retain.context.report import Report
+from retain.evaluation.benchmark_files import BenchmarkFile, Conversation, GoldQuestion, Unit
+from retain.evaluation.judge import answer_question, judge_answer
+from retain.jobs.embed import EmbedJob
+from retain.jobs.job import Job
+from retain.jobs.runner import JobRunner
+from retain.memory import Memory, Scope
+from retain.models import ChatModel, Model
+
+HITS_PER_QUESTION = 60
+MESSAGES_PER_WRITE = 500
+MAX_FAILURES_IN_A_ROW = 5
+"""After this many failed model calls, the run stops: the service or its settings are wrong."""
+AGENT = "assistant"
+QUESTION_SESSION = "retain eval: the question"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one question."""
+
+    id: str
+    ranked: list[Unit]  # the units of the hits, best first
+    search_ms: float
+    context_ms: float
+    context_tokens: int
+    context_units: list[Unit]  # the units in the context
+    answer: str = ""
+    verdict: str = ""  # correct, wrong or unclear; empty: not judged
+    verdict_reply: str = ""
+    error: str = ""  # of the model or the judge
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a later run need not repeat the question."""
+        return not self.error
+
+
+class ResultFile:
+    """The results of one benchmark file, as JSON Lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.results: dict[str, Result] = {}
+        if path.is_file():
+            self._read()
+
+    def _read(self) -> None:
+        lines = self.path.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(lines, 1):
+            try:
+                result = Result(**json.loads(line)) if line else None
+            except (ValueError, TypeError):
+                if number == len(lines):
+                    continue  # the run was killed while it wrote this line
+                problem = f"line {number} is no result of `retain eval`; choose another --out"
+                raise Invalid(field=str(self.path), problem=problem) from None
+            if result:
+                self.results[result.id] = result
+        # Without an unfinished line, and with one line per question.
+        text = "".join(f"{_json(asdict(result))}\n" for result in self.results.values())
+        self.path.write_text(text, encoding="utf-8")
+
+    def add(self, result: Result) -> None:
+        """Store a result at once."""
+        self.results[result.id] = result
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{_json(asdict(result))}\n")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@dataclass
+class QuestionClock:
+    """The clock of a memory: the time of the question, once there is one."""
+
+    at: datetime | None = None
+
+    def __call__(self) -> int:
+        """Return the time in microseconds."""
+        return clock.now() if self.at is None else clock.from_datetime(self.at, "at")
+
+
+@dataclass
+class Evaluation:
+    """The settings and models of a run.
+
+    model and judge: None to measure retrieval only
+    """
+
+    settings: Settings
+    model: ChatModel | None = None
+    judge: Model | None = None
+    failures: int = field(default=0, init=False)  # in a row
+
+    def run(
+        self,
+        file: BenchmarkFile,
+        questions: Sequence[GoldQuestion],
+        results: ResultFile,
+        progress: Progress,
+    ) -> None:
+        """Add the results of the questions that have none yet."""
+        done = {result.id for result in results.results.values() if self._is_done(result)}
+        wanted = {question.id for question in questions}
+        open_ids = wanted - done
+        finished = len(wanted) - len(open_ids)
+        progress(finished, len(wanted))
+        for conversation in file.conversations:
+            own = [question for question in conversation.questions if question.id in open_ids]
+            if not own:
+                continue
+            for result in self._ask(conversation, own):
+                results.add(result)
+                finished += 1
+                progress(finished, len(wanted))
+
+    def _is_done(self, result: Result) -> bool:
+        if self.model is None:
+            return True
+        return bool(result.answer) and result.is_final
+
+    def _ask(
+        self, conversation: Conversation, questions: Sequence[GoldQuestion]
+    ) -> Iterator[Result]:
+        """Load a conversation into a new database, and yield the result of each question."""
+        now = QuestionClock()
+        with (
+            tempfile.TemporaryDirectory(prefix="retain-eval-") as folder,
+            Memory.open(
+                settings=replace(
+                    self.settings,
+                    database=f"sqlite:///{folder}/eval.db",
+                    ref_folder="",
+                    events="off",
+                ),
+                clock=now,
+            ) as memory,
+        ):
+            scope = memory.scope(user=conversation.user, agent=AGENT)
+            units = load_conversation(scope, conversation)
+            compute_vectors(memory)
+            scope.sessions.add(QUESTION_SESSION)
+            scope.search(questions[0].text)  # loads models and caches
+            for question in questions:
+                now.at = question.at
+                yield self._result(scope, question, units)
+
+    def _result(
+        self, scope: Scope, question: GoldQuestion, units: Mapping[tuple[str, int], Unit]
+    ) -> Result:
+        started = time.perf_counter()
+        hits = scope.search(
+            question.text, kinds=["messages"], at=question.at, limit=HITS_PER_QUESTION
+        )
+        searched = time.perf_counter()
+        context = scope.context(QUESTION_SESSION, question.text)
+        assembled = time.perf_counter()
+        result = Result(
+            question.id,
+            list(dict.fromkeys(units[hit.id, hit.seq] for hit in hits)),
+            round((searched - started) * 1000, 3),
+            round((assembled - searched) * 1000, 3),
+            context.report.tokens,
+            _units_of(context.report, units),
+        )
+        if self.model is None or (question.is_answerable and not question.answer):
+            return result
+        return self._answered(result, question, context.messages)
+
+    def _answered(
+        self, result: Result, question: GoldQuestion, messages: Sequence[Mapping[str, Any]]
+    ) -> Result:
+        """Return a result with an answer and a verdict, or with the error of a model."""
+        assert self.model is not None
+        assert self.judge is not None
+        try:
+            result = replace(result, answer=answer_question(self.model, messages, question.at))
+            verdict, reply = judge_answer(self.judge, question, result.answer)
+        except ModelError as error:
+            self.failures += 1
+            if self.failures >= MAX_FAILURES_IN_A_ROW:
+                raise
+            return replace(result, error=str(error))
+        self.failures = 0
+        return replace(result, verdict=verdict, verdict_reply=reply)
+
+
+def _units_of(report: Report, units: Mapping[tuple[str, int], Unit]) -> list[Unit]:
+    """Return the units that a context contains."""
+    contained: dict[Unit, None] = {}
+    for item in report.items:
+        kind, _, id = item.source.partition(" ")
+        session, _, seq = id.rpartition(" ")
+        if kind == "messages" and seq.isdigit() and (session, int(seq)) in units:
+            contained[units[session, int(seq)]] = None
+    return list(contained)
+
+
+def load_conversation(scope: Scope, conversation: Conversation) -> dict[tuple[str, int], Unit]:
+    """Store the messages of a conversation; return the unit of each, by session and number."""
+    units: dict[tuple[str, int], Unit] = {}
+    for id, turns in conversation.sessions.items():
+        scope.sessions.add(id)
+        for start in range(0, len(turns), MESSAGES_PER_WRITE):
+            part = turns[start : start + MESSAGES_PER_WRITE]
+            stored = scope.messages.extend(id, [turn.message for turn in part])
+            for message, turn in zip(stored, part, strict=True):
+                units[id, message.seq] = turn.unit
+    return units
+
+
+def compute_vectors(memory: Memory) -> None:
+    """Embed all messages; raise ModelError if some cannot be embedded."""
+    runner = JobRunner(memory.services, [Job("vectors", EmbedJob().run)])
+    while True:
+        results = runner.run().jobs["vectors"]
+        if results.failed or results.errors:
+            reason = "; ".join(results.errors) or f"{results.failed} texts have no vector"
+            embedder = memory.services.embedder
+            name = embedder.identity if embedder else "none"
+            raise ModelError(model=name, problem=f"messages could not be embedded: {reason}")
+        if not results.left or not results.done:
+            return
+
+
+def choose_questions(file: BenchmarkFile, limit: int | None) -> list[GoldQuestion]:
+    """Return the questions of a file, or `limit` of them, evenly spread over the file."""
+    questions = [question for item in file.conversations for question in item.questions]
+    if limit is None or limit >= len(questions):
+        return questions
+    return [questions[index * len(questions) // limit] for index in range(limit)]

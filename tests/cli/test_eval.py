@@ -1,0 +1,238 @@
+"""`retain eval`: retrieval, answers with a judge, reports, resuming, bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain.evaluation import judge
+from retain.testing import FakeService, ModelRequest
+from tests.cli.commands import Run
+from tests.conftest import one_engine
+from tests.evaluation.invented import (
+    BEAM_CHAT,
+    BEAM_QUESTIONS,
+    LONGMEMEVAL,
+    write_json,
+    write_locomo,
+)
+
+pytestmark = one_engine
+
+Evaluate = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def evaluate(run: Run) -> Evaluate:
+    """Run `retain eval …` with the built-in embedder."""
+    return lambda arguments, **more: run(
+        f"retain eval {arguments}", RETAIN_EMBEDDER="static", **more
+    )
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    """Return the report of a run as JSON."""
+    report = json.loads((folder / "report.json").read_text())
+    assert isinstance(report, dict)
+    return report
+
+
+def test_retrieval_of_all_three(evaluate: Evaluate, tmp_path: Path) -> None:
+    """The database of the user stays as it is."""
+    database = (tmp_path / "agent.db").read_bytes()
+    write_locomo(tmp_path)
+    write_json(tmp_path / "lme.json.gz", LONGMEMEVAL)
+    write_json(tmp_path / "chats" / "1" / "chat.json", BEAM_CHAT)
+    questions = tmp_path / "chats" / "1" / "probing_questions" / "probing_questions.json"
+    write_json(questions, BEAM_QUESTIONS)
+    done = evaluate("locomo.json lme.json.gz chats --json")
+    assert done.returncode == 0, done.stderr
+    assert "lme.json.gz (LongMemEval): 2 questions" in done.stderr
+    report = json.loads(done.stdout)
+    assert report == report_of(tmp_path / "retain-eval")
+    assert report["complete"]
+    assert report["settings"] == {"embedder": "static-256@2"}
+    locomo, longmemeval, beam = report["files"]
+    assert locomo["messages"] == 4
+    assert [group["questions"] for group in locomo["retrieval"]] == [2, 1, 3]
+    assert locomo["retrieval"][0]["R@5"] == 1.0
+    assert locomo["context"]["tokens_mean"] > 0
+    assert locomo["context"]["evidence"] > 0
+    assert locomo["times_ms"]["search"]["p95"] >= locomo["times_ms"]["search"]["p50"] > 0
+    assert [group["name"] for group in longmemeval["retrieval"]] == ["sessions", "messages"]
+    assert longmemeval["retrieval"][0]["questions"] == 1  # not the abstention
+    assert [group["questions"] for group in beam["retrieval"]] == [2, 3]
+    assert (tmp_path / "agent.db").read_bytes() == database
+
+
+def test_the_report(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    done = evaluate("locomo.json --out results")
+    assert "categories 1–4" in done.stdout
+    assert "The report is results/report.md." in done.stdout
+    text = (tmp_path / "results" / "report.md").read_text()
+    assert "| embedder | static-256@2 |" in text
+    assert "## LoCoMo: locomo.json" in text
+    assert "1 conversations, 4 messages, 4 questions." in text
+    assert "| 1 multi-hop | 1 |" in text
+    assert 'x-axis ["1 multi-hop", "4 single-hop", "5 adversarial"]' in text
+    assert "| search |" in text
+    assert "### Answers" not in text
+
+
+def test_only_and_limit(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    write_json(tmp_path / "lme.json", LONGMEMEVAL)
+    done = evaluate("locomo.json lme.json --only locomo --limit 2")
+    assert "lme.json: LongMemEval, left out by --only." in done.stderr
+    report = report_of(tmp_path / "retain-eval")
+    assert [(file["selected"], file["asked"]) for file in report["files"]] == [(2, 2)]
+    (results,) = (tmp_path / "retain-eval").glob("*.jsonl")
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["talk-1/0", "talk-1/2"]  # spread over the file
+    done = evaluate("lme.json --only beam")
+    assert done.returncode == 2
+    assert "--only: none of the files is BEAM." in done.stderr
+
+
+def reply(request: ModelRequest) -> str:
+    """Answer as a model that knows about Bergen only, or as its judge."""
+    if request.system == judge.JUDGE_SYSTEM:
+        if "Reference answer: Bergen" in request.prompt:
+            return "<think>Is it wrong? No.</think>**CORRECT**. The town is right."
+        if "do not contain an answer" in request.prompt:
+            return "correct"
+        return "Maybe." if "Reference answer: 0" in request.prompt else "WRONG"
+    return "In Bergen."
+
+
+def test_answers_with_a_judge(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    with FakeService(reply) as service, FakeService(reply) as other:
+        done = evaluate(
+            f"locomo.json --answers --judge-model strict --judge-url {other.url} "
+            "--judge-key-variable JUDGE_KEY",
+            RETAIN_MODEL="fake",
+            RETAIN_BASE_URL=service.url,
+            RETAIN_API_KEY="sk-model",
+            JUDGE_KEY="sk-judge",
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(service.requests) == len(other.requests) == 4
+        prompt = str(service.requests[0].body)
+        assert "I bought a kayak in Bergen." in prompt
+        assert "Today is 4 June 2024." in prompt
+        assert other.requests[0].headers["authorization"] == "Bearer sk-judge"
+        assert other.requests[0].body["model"] == "strict"
+    (file,) = report_of(tmp_path / "retain-eval")["files"]
+    rows = {group["name"]: group for group in file["answers"]}
+    assert rows["4 single-hop"]["correct"] == 1
+    assert rows["5 adversarial"]["correct"] == 1
+    assert rows["1 multi-hop"]["wrong"] == 1
+    assert rows["3 open"]["unclear"] == 1
+    assert rows["all"]["accuracy"] == 0.5
+    text = (tmp_path / "retain-eval" / "report.md").read_text()
+    assert judge.JUDGE_PROMPT in text
+    assert "The judge strict got the system prompt:" in text
+    assert "| all | 4 | 2 | 1 | 1 | 0 | 0 | 0.500 |" in text
+    assert "sk-" not in text
+    for file_of_run in (tmp_path / "retain-eval").iterdir():
+        assert "sk-" not in file_of_run.read_text()
+
+
+def test_failed_answers_are_counted_and_asked_again(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    with FakeService(reply) as service:
+        model = {"RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url}
+        service.misbehave("refused", times=1)
+        done = evaluate("locomo.json --answers", **model)
+        assert done.returncode == 0, done.stderr
+        (file,) = report_of(tmp_path / "retain-eval")["files"]
+        assert file["answers"][-1]["failed"] == 1
+        assert file["answers"][-1]["questions"] == 4
+        service.requests.clear()
+        done = evaluate("locomo.json --answers", **model)
+        assert len(service.requests) == 2  # the failed question and its verdict
+        (file,) = report_of(tmp_path / "retain-eval")["files"]
+        assert file["answers"][-1]["failed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("misbehaviour", "counted"), [("", "unclear"), ("injection", "unclear"), ("junk", "failed")]
+)
+def test_junk_of_the_judge_is_counted(
+    evaluate: Evaluate, tmp_path: Path, misbehaviour: str, counted: str
+) -> None:
+    write_locomo(tmp_path)
+    with FakeService("An answer.") as service, FakeService("I like cake.") as other:
+        other.misbehave(misbehaviour)
+        done = evaluate(
+            f"locomo.json --answers --judge-url {other.url}",
+            RETAIN_MODEL="fake",
+            RETAIN_BASE_URL=service.url,
+            RETAIN_API_KEY="sk-model",
+        )
+        assert done.returncode == 0, done.stderr
+        assert "sk-model" not in str(other.requests)  # another address
+    (file,) = report_of(tmp_path / "retain-eval")["files"]
+    row = file["answers"][-1]
+    assert (row[counted], row["accuracy"]) == (4, 0.0)
+
+
+def test_a_service_that_always_fails_ends_the_run(
+    evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results so far are in the report."""
+    write_locomo(tmp_path)
+    monkeypatch.setattr("retain.evaluation.evaluate.MAX_FAILURES_IN_A_ROW", 2)
+    with FakeService(reply) as service:
+        service.misbehave("refused")
+        done = evaluate("locomo.json --answers", RETAIN_MODEL="fake", RETAIN_BASE_URL=service.url)
+    assert done.returncode == 7
+    assert "check api_key" in done.stderr
+    assert "Not finished. retain-eval/report.md has the results so far" in done.stderr
+    text = (tmp_path / "retain-eval" / "report.md").read_text()
+    assert "**Incomplete**" in text
+    assert "4 questions; 1 have results." in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "expected"),
+    [
+        ("missing.json", 2, "missing.json: cannot be read: No such file or directory."),
+        ("bad.json", 2, "bad.json: is no LoCoMo, LongMemEval or BEAM file"),
+        ("locomo.json --limit 0", 2, "--limit: must be at least 1."),
+        ("locomo.json --judge-model x", 2, "--judge-model: requires --answers."),
+        ("locomo.json --answers", 2, "--answers: requires a model: set `model`"),
+        ("locomo.json --database memory:", 2, "--database: is not used"),
+        ("locomo.json --user ada", 2, "--user"),
+        (
+            "locomo.json --answers --set model=m --judge-key-variable NO_SUCH",
+            2,
+            "names the environment variable NO_SUCH, which is not set.",
+        ),
+        ("locomo.json --out locomo.json", 2, "--out: locomo.json cannot be written"),
+    ],
+)
+def test_bad_input(
+    evaluate: Evaluate, tmp_path: Path, arguments: str, status: int, expected: str
+) -> None:
+    write_locomo(tmp_path)
+    write_json(tmp_path / "bad.json", [{"rows": []}])
+    done = evaluate(arguments)
+    assert done.returncode == status
+    assert expected in done.stderr
+    assert not (tmp_path / "retain-eval").exists()
+
+
+def test_results_with_other_settings_are_not_mixed(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    assert evaluate("locomo.json").returncode == 0
+    done = evaluate("locomo.json --set embedder=none")
+    assert done.returncode == 2
+    assert "retain-eval has results of another version or other settings" in done.stderr

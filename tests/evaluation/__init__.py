@@ -1,0 +1,1 @@
+"""Tests of the evaluation on benchmark files."""

@@ -1,0 +1,228 @@
+"""Benchmark files: every format is read, and a bad file is named with its place."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain.base.errors import Invalid
+from retain.evaluation.benchmark_files import read_benchmark
+from tests.evaluation.invented import (
+    BEAM_CHAT,
+    BEAM_QUESTIONS,
+    LOCOMO,
+    LONGMEMEVAL,
+    write_json,
+    write_locomo,
+)
+
+
+def test_locomo_as_published(tmp_path: Path) -> None:
+    file = read_benchmark(write_locomo(tmp_path))
+    assert file.benchmark == "locomo"
+    (conversation,) = file.conversations
+    assert list(conversation.sessions) == ["talk-1/1", "talk-1/2"]
+    first, second = conversation.sessions["talk-1/2"]
+    assert first.unit == "D2:1"
+    assert first.message.author == "Nora"
+    assert first.message.created_at == datetime(2024, 6, 3, 9, 5, tzinfo=UTC)
+    assert "a red lighthouse" in str(second.message.content)
+    where, what, unlabelled, adversarial = conversation.questions
+    assert where.gold == {"D1:1"}
+    assert where.at == datetime(2024, 6, 4, 9, 5, tzinfo=UTC)
+    assert what.gold == {"D1:1", "D2:1"}  # repaired
+    assert (unlabelled.gold, unlabelled.answer) == (frozenset(), "0")
+    assert (adversarial.is_answerable, adversarial.answer) == (False, "")
+
+
+def test_longmemeval_as_published(tmp_path: Path) -> None:
+    file = read_benchmark(write_json(tmp_path / "s.json.gz", LONGMEMEVAL))
+    assert file.benchmark == "longmemeval"
+    first, second = file.conversations
+    (question,) = first.questions
+    assert question.gold == {"s1#0", "s2#0"}
+    assert question.gold_sessions == {"s1", "s2"}
+    assert question.answer == "7"
+    (abstention,) = second.questions
+    assert abstention.type == "abstention"
+    assert (abstention.gold, abstention.gold_sessions) == (frozenset(), frozenset())
+    assert not abstention.is_answerable
+
+
+@pytest.mark.parametrize("as_text", [str, json.dumps, lambda value: value])
+def test_beam_as_rows(tmp_path: Path, as_text: Callable[[Any], Any]) -> None:
+    """The dataset stores the questions as the text of a Python object."""
+    row = {
+        "conversation_id": "7",
+        "chat": BEAM_CHAT,
+        "probing_questions": as_text(BEAM_QUESTIONS),
+    }
+    path = tmp_path / "beam.jsonl"
+    path.write_text(f"{json.dumps(row)}\n{json.dumps(row | {'conversation_id': '8'})}\n")
+    file = read_benchmark(path)
+    assert file.benchmark == "beam"
+    assert [conversation.user for conversation in file.conversations] == ["7", "8"]
+    conversation = file.conversations[0]
+    (turns,) = conversation.sessions.values()
+    assert turns[0].message.content == "The sprint ends on March 29."
+    assert {turn.message.created_at for turn in turns} == {datetime(2024, 3, 15, tzinfo=UTC)}
+    abstention, order, instruction, update = conversation.questions
+    assert not abstention.is_answerable
+    assert order.gold == {0, 2}
+    assert instruction.answer == "names versions"
+    assert update.id == "7/knowledge_update/0"
+    assert update.gold == {0}
+
+
+def test_beam_as_a_folder_of_its_repository(tmp_path: Path) -> None:
+    for number in ("2", "10"):
+        folder = tmp_path / "100K" / number
+        write_json(folder / "chat.json", BEAM_CHAT)
+        write_json(folder / "probing_questions" / "probing_questions.json", BEAM_QUESTIONS)
+    file = read_benchmark(tmp_path / "100K")
+    assert [conversation.user for conversation in file.conversations] == ["100K/2", "100K/10"]
+    assert len(file.digest()) == 64
+
+
+def test_prepared_files(tmp_path: Path) -> None:
+    turn = {
+        "id": "D1:1",
+        "session": 1,
+        "date": "7:30 pm on 28 May, 2024",
+        "speaker": "Nora",
+        "text": "I bought a kayak.",
+        "caption": "a kayak",
+    }
+    question = {"id": "a/0", "category": 2, "question": "When?", "answer": 3, "evidence": ["D1:1"]}
+    observation = [1, "Nora", "Nora bought a kayak.", "['D1:1']"]
+    talk = {
+        "sample_id": "a",
+        "turns": [turn],
+        "questions": [question],
+        "observations": [observation],
+    }
+    (conversation,) = read_benchmark(write_json(tmp_path / "a.json", [talk])).conversations
+    assert conversation.questions[0].gold == {"D1:1"}
+    assert conversation.observations[0].units == ["D1:1"]
+
+    session = {
+        "id": "s1",
+        "date": "2024/06/01 (Sat) 08:00",
+        "turns": [{"role": "user", "content": "I have five hens."}],
+    }
+    question = {
+        "id": "q1",
+        "type": "multi-session",
+        "question": "How many hens?",
+        "question_date": "2024/06/20 (Thu) 10:00",
+        "answer": "five",
+        "gold_sessions": ["s1"],
+        "gold_turns": ["s1#0"],
+    }
+    pool = {"sessions": [session], "questions": [question]}
+    file = read_benchmark(write_json(tmp_path / "pool.json.gz", pool))
+    assert file.benchmark == "longmemeval"
+    assert file.conversations[0].questions[0].gold == {"s1#0"}
+
+    message = {"id": 0, "role": "user", "date": "March-15-2024", "text": "The sprint ends."}
+    question = {
+        "id": "b/0",
+        "type": "summarization",
+        "question": "?",
+        "answer": None,
+        "evidence": [0],
+    }
+    chat = {"name": "b", "messages": [message], "questions": [question]}
+    file = read_benchmark(write_json(tmp_path / "b.json", [chat]))
+    assert file.benchmark == "beam"
+    assert file.conversations[0].questions[0].gold == {0}
+
+
+def _changed(change: Callable[[Any], object], data: Any) -> Any:
+    changed = copy.deepcopy(data)
+    change(changed)
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ([], "must be a list of conversations, not []"),
+        (
+            [{"rows": 1}],
+            "its first record has 'rows'. Expected: LoCoMo has 'conversation' and 'qa'",
+        ),
+        (["text"], "f.json, record 1: must be an object, not 'text'"),
+        (
+            _changed(lambda data: data[0]["qa"][1].pop("question"), LOCOMO),
+            "f.json, record 1, qa 2: has no 'question'; it has 'answer'",
+        ),
+        (
+            _changed(lambda data: data[0]["conversation"].update(session_2="x"), LOCOMO),
+            "f.json, record 1, conversation, session_2: must be a list, not 'x'",
+        ),
+        (
+            _changed(
+                lambda data: data[0]["conversation"].update(session_1_date_time="June"), LOCOMO
+            ),
+            "session_1_date_time: must be a time such as '1:56 pm on 8 May, 2023', not 'June'",
+        ),
+        (
+            _changed(lambda data: data[1]["haystack_dates"].clear(), LONGMEMEVAL),
+            "record 2 (question_id 'q2_abs'): must have as many ids and dates as sessions, "
+            "but has 1 ids, 0 dates and 1 sessions",
+        ),
+        (
+            _changed(
+                lambda data: data[0]["haystack_sessions"][1][0].update(role="narrator"),
+                LONGMEMEVAL,
+            ),
+            "s2 1, role: must be 'user' or 'assistant', not 'narrator'",
+        ),
+        (
+            [{"chat": BEAM_CHAT, "probing_questions": "{'abstention': ["}],
+            "record 1, probing_questions: must be an object",
+        ),
+        (
+            [{"chat": [], "probing_questions": BEAM_QUESTIONS}],
+            "record 1, chat: must have messages, the first one with a 'time_anchor'",
+        ),
+        (LOCOMO * 2, "has two questions with the id 'talk-1/0'"),
+        (_changed(lambda data: data[0].update(qa=[]), LOCOMO), "has no questions"),
+    ],
+)
+def test_a_bad_file_is_named_with_the_place(tmp_path: Path, data: Any, expected: str) -> None:
+    with pytest.raises(Invalid) as error:
+        read_benchmark(write_json(tmp_path / "f.json", data))
+    assert expected in str(error.value)
+    assert "f.json" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'[{"a": 1},\n {"b": }]', "is not JSON: line 2, column 8: Expecting value"),
+        (b'{"a": 1}\n{"b": \n', "is not JSON: line 2, column 7"),
+        (b"PAR1\xff\xfe", "is not UTF-8 text (byte 4); convert Parquet files to JSON first"),
+        (b"\x1f\x8b\x08\x00", "is not a whole gzip file"),
+    ],
+)
+def test_a_file_that_is_not_json(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "f.json"
+    path.write_bytes(content)
+    with pytest.raises(Invalid) as error:
+        read_benchmark(path)
+    assert str(error.value).startswith(f"{path}: {expected}")
+
+
+def test_a_missing_file_and_a_folder_without_chats(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="cannot be read: No such file"):
+        read_benchmark(tmp_path / "missing.json")
+    with pytest.raises(Invalid, match="is a folder without chats of BEAM"):
+        read_benchmark(tmp_path)
