@@ -287,6 +287,10 @@ SCHEMA_FINGERPRINT = """
 FILLED_TABLES = """
     select format('%I.%I', nspname, relname) from pg_class join pg_namespace on pg_namespace.oid = relnamespace
     where relkind = 'r' and nspname !~ '^(pg_|information_schema)' and pg_relation_size(pg_class.oid) > 0"""
+# Waits for those in a transaction; the others end before they read another statement.
+END_OTHERS = """
+    select pg_terminate_backend(pid, case when xact_start is null then 0 else 5000 end)
+    from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"""
 _shared: dict[str, tuple[str, psycopg.Connection, str, set[str]]] = {}
 
 
@@ -306,6 +310,8 @@ def shared_database(kind: str) -> Iterator[str]:
     name, connection, schema, preserved = _shared[kind]
     yield server_url(kind, name)
     try:
+        # A transaction that its test gave up could be committed after the rows are removed.
+        connection.execute(END_OTHERS)
         clean = fingerprint(connection) == schema
         if clean:
             remove_rows(connection, filled_tables(connection) - preserved)

@@ -32,6 +32,16 @@ def test_a_larger_budget_reduces_no_share(budget: int, more: int, wants: list[in
     assert all(b <= a for b, a in zip(before, after, strict=True))
 
 
+def test_no_token_more_reduces_a_share() -> None:
+    """At 20 tokens, six floors grow at once; the layers without a floor keep what they had."""
+    for wants in ([5_000] * len(LAYERS), [50 * index for index in range(len(LAYERS))]):
+        before = share(0, wants)
+        for budget in range(1, 150):
+            after = share(budget, wants)
+            assert all(b <= a for b, a in zip(before, after, strict=True)), budget
+            before = after
+
+
 @given(budget=st.integers(0, 20_000), wants=WANTS)
 def test_nothing_is_wasted_while_a_layer_needs_more(budget: int, wants: list[int]) -> None:
     """The remainder is less than one more step for all."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEVEL_STEPS = 1000
+"""The fractions that a token is divided into while shares are computed."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +40,25 @@ LAYERS = (
 def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -> list[int]:
     """Return the tokens of each layer: at most as many as it wants."""
     budget = max(budget, 0)
-    remaining = budget
-    floors = []
-    for layer, want in zip(layers, wants, strict=True):
-        floor = min(want, int(layer.floor * budget), remaining)
-        floors.append(floor)
-        remaining -= floor
+    # In fractions of a token, cut off only at the end: if floors were rounded first, many would grow
+    # at the same budget and leave less to the layers without one.
+    available = budget * LEVEL_STEPS
+    limits = [want * LEVEL_STEPS for want in wants]
+    floors = [int(layer.floor * budget * LEVEL_STEPS) for layer in layers]
 
     def shares_at(level: int) -> list[int]:
         return [
-            min(want, floor + layer.weight * level // LEVEL_STEPS)
-            for layer, want, floor in zip(layers, wants, floors, strict=True)
+            min(limit, floor + layer.weight * level)
+            for layer, limit, floor in zip(layers, limits, floors, strict=True)
         ]
 
     # Binary search for the highest common level whose shares fit into the budget.
     low = 0
-    high = max([0, *wants]) * LEVEL_STEPS + 1
+    high = max([0, *limits]) + 1
     while high - low > 1:
         level = (low + high) // 2
-        if sum(shares_at(level)) <= budget:
+        if sum(shares_at(level)) <= available:
             low = level
         else:
             high = level
-    return shares_at(low)
+    return [fractions // LEVEL_STEPS for fractions in shares_at(low)]
