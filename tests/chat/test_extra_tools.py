@@ -292,14 +292,21 @@ def test_a_package_offers_tools_by_an_entry_point(
 # -- MCP servers -------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["stdio", "http"])
-def demo(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """The settings of a real MCP server: a process of its own, or one at an address."""
-    if request.param == "stdio":
-        yield {**DEMO, "cwd": str(ROOT)}
-        return
+STDIO = {**DEMO, "cwd": str(ROOT)}
+"""The settings of a real MCP server in a process of its own."""
+
+
+@pytest.fixture
+def http_demo() -> Iterator[dict[str, Any]]:
+    """The settings of a real MCP server at an address, which starts faster than a process."""
     with serving(server.streamable_http_app()) as address:
         yield {"url": f"{address}/mcp", "headers": {"Authorization": "Bearer t"}}
+
+
+@pytest.fixture(params=["stdio", "http"])
+def demo(request: pytest.FixtureRequest) -> Any:
+    """The settings of a real MCP server of each kind."""
+    return STDIO if request.param == "stdio" else request.getfixturevalue("http_demo")
 
 
 def test_an_agent_calls_the_tools_of_an_mcp_server(talk: Any, demo: Any) -> None:
@@ -321,7 +328,7 @@ def test_an_agent_calls_the_tools_of_an_mcp_server(talk: Any, demo: Any) -> None
     assert "demo__report" in chat.model.requests[0].tools
 
 
-def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, demo: Any) -> None:
+def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, http_demo: Any) -> None:
     """Models accept only some characters and 64 of them; every tool stays available."""
     long_name = f"demo__{'very_' * 13}"
     chat = talk(
@@ -330,40 +337,60 @@ def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, demo
         (long_name[:64], {}),
         (f"{long_name[:62]}_2", {}),
         tools=["demo"],
-        servers={"demo": demo},
+        servers={"demo": http_demo},
     )
     assert chat.say() == ["read.file", "read_file", "the first", "the second"]
 
 
-def test_a_call_that_takes_too_long_is_an_error(talk: Any, demo: Any, limited: Limited) -> None:
-    def shorten_limit() -> str:
-        """Shorten the limit, now that the server is connected."""
+def shorten_limit(limited: Limited) -> Callable[[], str]:
+    """Return a tool that shortens the limit, for calls after the server is connected."""
+
+    def shorten() -> str:
+        """Shorten the limit."""
         limited(TOOL_SECONDS=0.2)
         return "done"
 
+    return shorten
+
+
+def test_a_call_that_takes_too_long_is_an_error(
+    talk: Any, http_demo: Any, limited: Limited
+) -> None:
     chat = talk(
         ("demo__count_lines", {"text": "a"}),
-        ("shorten_limit", {}),
+        ("shorten", {}),
         ("demo__wait", {"seconds": 60}),
-        tools=["demo", "shorten_limit"],
-        functions=[shorten_limit],
-        servers={"demo": demo},
+        tools=["demo", "shorten"],
+        functions=[shorten_limit(limited)],
+        servers={"demo": http_demo},
     )
     counted, _, waited = chat.say()
     assert counted == "1"
     assert "did not answer within 0.2 s" in json.loads(waited)["error"]
 
 
-def test_processes_end_with_the_turn(talk: Any) -> None:
+def test_a_process_is_slow_and_crashes_and_ends_with_the_turn(
+    talk: Any, limited: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One turn for everything that needs a process. It gets only the variables of the settings."""
+    monkeypatch.setenv("SHOP_KEY", "k-1")
+    monkeypatch.setenv("RETAIN_API_KEY", "sk-of-the-model")
     chat = talk(
-        ("demo__count_lines", {"text": "a"}),
+        ("demo__variable", {"name": "TOKEN"}),
+        ("demo__variable", {"name": "RETAIN_API_KEY"}),
+        ("shorten", {}),
+        ("demo__wait", {"seconds": 60}),
         ("demo__crash", {}),
         ("demo__count_lines", {"text": "a"}),
-        tools=["demo"],
-        servers={"demo": {**DEMO, "cwd": str(ROOT)}},
+        tools=["demo", "shorten"],
+        functions=[shorten_limit(limited)],
+        servers={"demo": {**STDIO, "env": {"TOKEN": "Bearer ${SHOP_KEY}"}}},
     )
-    counted, *errors = chat.say()
-    assert counted == "1"
+    token, key, _, waited, *errors = chat.say()
+    assert token == "Bearer k-1"
+    assert "sk-of-the-model" not in key
+    assert "did not answer within 0.2 s" in json.loads(waited)["error"]
+    assert len(errors) == 2
     assert all("error" in json.loads(error) for error in errors)
     children = psutil.Process().children(recursive=True)
     assert not [child for child in children if "mcp_demo" in " ".join(child.cmdline())]
@@ -399,23 +426,6 @@ def test_a_server_that_fails_does_not_fail_the_turn(
     assert chat.model.requests[-1].system.endswith("These tools cannot be used now: other.")
 
 
-def test_a_server_gets_only_the_variables_of_the_settings(
-    talk: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SHOP_KEY", "k-1")
-    monkeypatch.setenv("RETAIN_API_KEY", "sk-of-the-model")
-    settings = {**DEMO, "cwd": str(ROOT), "env": {"TOKEN": "Bearer ${SHOP_KEY}"}}
-    chat = talk(
-        ("demo__variable", {"name": "TOKEN"}),
-        ("demo__variable", {"name": "RETAIN_API_KEY"}),
-        tools=["demo"],
-        servers={"demo": settings},
-    )
-    token, key = chat.say()
-    assert token == "Bearer k-1"
-    assert "sk-of-the-model" not in key
-
-
 @pytest.mark.parametrize(
     ("section", "problem"),
     [
@@ -444,9 +454,9 @@ def test_servers_are_a_section_of_the_settings_file(tmp_path: Path) -> None:
         Settings.load(file, {"RETAIN_MCP_SERVERS": "x"})
 
 
-def test_the_server_runs_the_tools_of_its_agents(talk: Any, demo: Any) -> None:
+def test_the_server_runs_the_tools_of_its_agents(talk: Any, http_demo: Any) -> None:
     chat = talk(
-        ("demo__count_lines", {"text": "a\nb\nc"}), servers={"demo": demo}, functions=[weather]
+        ("demo__count_lines", {"text": "a\nb\nc"}), servers={"demo": http_demo}, functions=[weather]
     )
     key = Keys(chat.memory.database).create("acme", "x", PERMISSIONS)[1]
     headers = {"X-API-Key": key, "X-Retain-User": "ada"}
