@@ -12,7 +12,7 @@ OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages deployment-tools test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages deployment-tools pytest test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,8 @@ site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12
 	@.venv/bin/python scripts/build_site.py
 
 test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
-	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site client pytest-cache  # most of the time is spent waiting for the network
-	$(RUN) pytest -n 4 $(ARGS)
+	@$(MAKE) --no-print-directory --jobs 4 site test-tools client pytest-cache  # most of the time is spent waiting for the network
+	@$(MAKE) --no-print-directory --jobs 2 pytest test-site
 
 test-all: test-tools deployment-tools site client ## Run every test on every database, including the slow ones
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
@@ -103,9 +103,9 @@ tests: .cache/ready-tests
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@touch .cache/ready-tests
 
-test-tools: mcp-clients system-packages ## Install the tools that the tests need besides Python packages
+test-tools: tests mcp-clients system-packages ## Install the tools that the tests need besides Python packages
 
-node: tests
+node: setup
 	@UV=$(UV) bash scripts/test_tools.sh node
 
 mcp-clients: node
@@ -117,6 +117,9 @@ system-packages:
 deployment-tools: tests
 	@bash scripts/test_tools.sh deployment
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks --group deploy
+
+pytest: tests
+	$(RUN) pytest -n 4 $(ARGS)
 
 test-site: site
 	$(RUN) python scripts/build_site.py run test

@@ -50,7 +50,7 @@ class Failed(Exception):
 def build() -> str:
     """Build the site if its sources changed; return a message that says so."""
     source_hash = sources()
-    with _locked():
+    with _locked(WEB):
         if is_built() and STAMP.read_text() == source_hash:
             return "the web app is built"
         _run("build")
@@ -66,7 +66,7 @@ def is_built() -> bool:
 def build_client() -> str:
     """Build the TypeScript client if its sources changed; return a message that says so."""
     source_hash = sources(CLIENT)
-    with _locked():
+    with _locked(CLIENT):
         if CLIENT_STAMP.is_file() and CLIENT_STAMP.read_text() == source_hash:
             return "the TypeScript client is built"
         _run("build", folder=CLIENT)
@@ -87,7 +87,7 @@ def sources(folder: Path = WEB) -> str:
 
 def run(script: str, *more: str, folder: Path = WEB) -> None:
     """Run a script of package.json; install the libraries of the lock file first if necessary."""
-    with _locked():
+    with _locked(folder):
         _run(script, *more, folder=folder)
 
 
@@ -103,9 +103,9 @@ def _run(script: str, *more: str, folder: Path = WEB) -> None:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
-    """Hold a lock, because concurrent installations would damage each other."""
-    lock = ROOT / ".cache" / "site.lock"
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a package, because concurrent installations would damage each other."""
+    lock = ROOT / ".cache" / f"{folder.name}.lock"
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as file:
         if fcntl is not None:
