@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -38,12 +39,22 @@ def tables_at(version: int) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def url(engine: str, tmp_path: Path) -> Iterator[str]:
+def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
     """The URL of a database without a schema."""
     if engine == "sqlite":
-        yield f"sqlite:///{tmp_path}/agent.db"
+        yield f"sqlite:///{tmp_path}/empty.db"
     else:
         yield from new_database(engine, "template1")
+
+
+@pytest.fixture
+def url(engine: str, tmp_path: Path, migrated_file: Path) -> Iterator[str]:
+    """The URL of a database at the newest version, copied from one that was migrated to it."""
+    if engine == "sqlite":
+        shutil.copy(migrated_file, tmp_path / "agent.db")
+        yield f"sqlite:///{tmp_path}/agent.db"
+    else:
+        yield from new_database(engine)
 
 
 def opened(url: str, settings: Settings = SETTINGS, up: bool = False) -> Memory:
@@ -97,13 +108,14 @@ def test_every_table_of_every_kind_comes_from_a_migration() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, HEAD + 1) if FULL else (1, HEAD - 1))
-def test_up_and_down_from_every_version_changes_no_row(url: str, version: int) -> None:
-    """M1, M2: a database filled at a version is the same, row by row, at head and back at that
-    version.
+def test_up_and_down_from_every_version_changes_no_row(url: str, engine: str, version: int) -> None:
+    """M1, M2, M5: a database filled at a version is the same, row by row, at head and back at that
+    version; and it has the schema of a fresh one at head.
     """
     kept = tables_at(version)
+    fresh = schema(url, engine)
     with opened(url) as memory:
-        migrate.up(memory.database, memory.migrations)
+        assert memory.database.version() == HEAD
         for tenant in ("acme", "other"):
             fill(memory, tenant)
         migrate.down(memory.database, memory.migrations, to=version)
@@ -128,65 +140,44 @@ def test_up_and_down_from_every_version_changes_no_row(url: str, version: int) -
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         assert me.messages.append("acme ada 1", "user", "goes on").seq == 14
         assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert schema(url, engine) == fresh
 
 
-def test_down_to_nothing_and_up_again(url: str) -> None:
-    with opened(url, up=True) as memory:
-        fill(memory)
+def test_down_to_nothing_and_up_again_under_an_open_memory(url: str) -> None:
+    """A process that has cached a tenant writes it again after the tables were recreated."""
     with opened(url) as memory:
+        fill(memory)
         migrate.down(memory.database, memory.migrations, to=0)
         assert memory.database.version() == 0
         with raw(url) as database:
             for table in TABLES:
                 with pytest.raises(Exception, match="no such table|does not exist"):
                     database.all(f"select 1 from {table}")
-    with opened(url, up=True) as memory:
-        assert memory.tenants() == []
-        fill(memory)
-
-
-def test_down_and_up_under_an_open_memory(url: str) -> None:
-    """A process that has cached a tenant writes it again after the tables were recreated."""
-    with opened(url, up=True) as memory:
-        fill(memory)
-        migrate.down(memory.database, memory.migrations, to=0)
         migrate.up(memory.database, memory.migrations)
+        assert memory.tenants() == []
         fill(memory)
         assert memory.tenants() == ["acme"]
 
 
-def test_a_fresh_schema_equals_a_migrated_one(url: str, engine: str, tmp_path: Path) -> None:
-    """M5, B35: every migration goes up, down and up, with and without rows. CHAOS=full goes down
-    to every version.
+def test_a_fresh_schema_equals_a_migrated_one(url: str, empty_url: str, engine: str) -> None:
+    """M5, B35: every migration goes up, down and up. CHAOS=full then goes down to every version,
+    with rows.
     """
-    other = url_beside(engine, tmp_path)
-    fresh = next(other)
-    try:
-        opened(fresh, up=True).close()
-        for version in range(1, HEAD + 1):
-            with opened(url) as memory:
-                migrate.up(memory.database, memory.migrations, to=version)
-                migrate.down(memory.database, memory.migrations, to=version - 1)
-                migrate.up(memory.database, memory.migrations, to=version)
-        with opened(url) as memory:
+    for version in range(1, HEAD + 1):
+        with opened(empty_url) as memory:
+            migrate.up(memory.database, memory.migrations, to=version)
+            migrate.down(memory.database, memory.migrations, to=version - 1)
+            migrate.up(memory.database, memory.migrations, to=version)
+    if FULL:
+        with opened(empty_url) as memory:
             fill(memory)
-        for version in range(HEAD - 1, 0, -1) if FULL else (1,):
-            with opened(url) as memory:
+        for version in range(HEAD - 1, 0, -1):
+            with opened(empty_url) as memory:
                 migrate.down(memory.database, memory.migrations, to=version)
                 migrate.up(memory.database, memory.migrations)
-        grown = schema(url, engine)
-        assert len(grown) > 8
-        assert grown == schema(fresh, engine)
-    finally:
-        assert next(other, None) is None
-
-
-def url_beside(engine: str, tmp_path: Path) -> Iterator[str]:
-    """Yield the URL of a second empty database."""
-    if engine == "sqlite":
-        yield f"sqlite:///{tmp_path}/beside.db"
-    else:
-        yield from new_database(engine, "template1")
+    grown = schema(empty_url, engine)
+    assert len(grown) > 8
+    assert grown == schema(url, engine)
 
 
 # -- a migration that changes data (D3)
@@ -355,8 +346,8 @@ def test_an_unknown_version_is_rejected(url: str, to: int) -> None:
         assert memory.database.version() == HEAD
 
 
-def test_up_reports_its_steps_and_is_idempotent(url: str) -> None:
-    with opened(url) as memory:
+def test_up_reports_its_steps_and_is_idempotent(empty_url: str) -> None:
+    with opened(empty_url) as memory:
         assert memory.database.version() == 0
         assert [m.number for m in migrate.up(memory.database, memory.migrations, to=2)] == [1, 2]
         assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [
