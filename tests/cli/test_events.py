@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from retain.base import limits
 from retain.cli.main import main
+from retain.jobs import deliver
 from tests.receiver import Receiver
 
 
 def test_webhooks_and_events_at_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db", "--set", "events=private"]
 
@@ -44,5 +46,13 @@ def test_webhooks_and_events_at_the_terminal(
     assert json.loads(run("webhooks", "get", id, "--json"))["position"] == 1
     assert run("webhooks", "get", id, "--dead-letters", "--json") == "[]\n"
     assert json.loads(run("webhooks", "replay", id, "--json")) == {"events": 0}
+    run("webhooks", "edit", id, "--resume")
+    monkeypatch.setattr(limits, "MAX_PAGE", 1)
+    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
+    run("state", "set", "theme", "1", "--user", "ada")
+    run("state", "set", "theme", "2", "--user", "ada")
+    run("jobs", status=7)
+    letters = json.loads(run("webhooks", "get", id, "--dead-letters", "--json"))
+    assert [letter["event"]["number"] for letter in letters] == [2, 3]
     run("webhooks", "remove", id)
     run("webhooks", "get", id, status=3)

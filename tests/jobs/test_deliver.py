@@ -322,6 +322,27 @@ def test_events_that_were_never_accepted_become_dead_letters(
         assert list(hooks.dead_letters("acme", webhook.id)) == []
 
 
+def test_events_that_wait_for_a_paused_webhook_become_dead_letters(
+    recorded: Memory, ada: Scope, hooks: Webhooks, url: str
+) -> None:
+    with Receiver() as receiver:
+        webhook, _ = hooks.add("acme", receiver.url, ["state"])
+        hooks.edit("acme", webhook.id, paused=True)
+        ada.state.set("theme", 1)
+        ada.notes.append("other kinds are not wanted")
+        with raw(url) as database:
+            database.all(f"update events set created_at = created_at - {8 * clock.DAY}")
+        ada.state.set("theme", 2)
+        JobRunner(recorded.services).run(["acme"])
+        (letter,) = hooks.dead_letters("acme", webhook.id)
+        assert (letter.event.number, letter.error) == (2, "the webhook was paused")
+        hooks.replay("acme", webhook.id)
+        assert run(recorded) == JobResult()
+        hooks.edit("acme", webhook.id, paused=False)
+        run(recorded)
+    assert receiver.numbers == [4, 2]
+
+
 def test_private_networks_are_refused_unless_allowed(
     recorded: Memory, ada: Scope, url: str
 ) -> None:

@@ -6,7 +6,8 @@ import sys
 import time
 
 from retain.api.rendering import as_json
-from retain.auth.webhooks import Webhooks
+from retain.auth.webhooks import DeadLetter, Webhooks
+from retain.base import limits
 from retain.base.errors import Invalid
 from retain.cli.command import Arguments, Command, audited, open_memory
 from retain.cli.output import plain, show
@@ -85,10 +86,22 @@ def get(arguments: Arguments) -> int:
         tenant = _tenant(arguments, memory)
         webhooks = _webhooks(memory)
         if arguments.dead_letters:
-            show(list(webhooks.dead_letters(tenant, arguments.id)), json_wanted=arguments.json)
+            letters = _all_dead_letters(webhooks, tenant, arguments.id)
+            show(letters, json_wanted=arguments.json)
         else:
             show(webhooks.get(tenant, arguments.id), json_wanted=arguments.json)
     return 0
+
+
+def _all_dead_letters(webhooks: Webhooks, tenant: str, id: str) -> list[DeadLetter]:
+    letters: list[DeadLetter] = []
+    after = None
+    while True:
+        page = webhooks.dead_letters(tenant, id, limit=limits.MAX_PAGE, after=after)
+        letters += page
+        after = page.next
+        if after is None:
+            return letters
 
 
 def edit(arguments: Arguments) -> int:
@@ -182,7 +195,7 @@ COMMANDS = (
             **ID,
             "--dead-letters": {
                 "action": "store_true",
-                "help": "list the oldest events that it did not accept, at most 100",
+                "help": "list the events that it did not accept, oldest first",
             },
         },
     ),

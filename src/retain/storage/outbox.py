@@ -145,7 +145,8 @@ def oldest_is_over_age(tx: Transaction) -> bool:
 def remove_old(tx: Transaction, size: int) -> int | None:
     """Remove a batch of the oldest events; None if all are recent.
 
-    Events that a webhook has not accepted until now become dead letters, which are kept longer.
+    Events that a webhook has not accepted until now, or that wait for a paused one, become dead
+    letters, which are kept longer.
     """
     row = tx.one(
         """select max(number) from (
@@ -161,10 +162,11 @@ def remove_old(tx: Transaction, size: int) -> int | None:
     tx.send(
         f"""insert into dead_letters (tenant, webhook_id, {EVENT_COLUMNS}, error, failed_at, replay)
             select e.tenant, w.id, e.number, e.type, e.kind, e.verb, e.subject, e.user_id,
-                e.created_at, w.error, cast(:now as {{time}}), 0
+                e.created_at,
+                case when w.paused = 1 then 'the webhook was paused' else w.error end, cast(:now as {{time}}), 0
             from webhooks w join events e
             on e.tenant = w.tenant and e.number > w.position and e.number <= :last
-            where w.tenant = :tenant and w.paused = 0 and (
+            where w.tenant = :tenant and (
                 w.kinds = '' or ',' || w.kinds || ',' like '%,' || e.kind || ',%')
             on conflict do nothing""",
         last=last,
