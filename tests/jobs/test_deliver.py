@@ -190,7 +190,12 @@ def test_a_refused_event_becomes_a_dead_letter_and_can_be_replayed(
         assert run(recorded).failed == 1
         assert hooks.get("acme", webhook.id).dead_letters == 1
         receiver.behaviour = 200
+        before = hooks.get("acme", webhook.id).delivered_at
         assert run(recorded) == JobResult(done=1)
+        after = hooks.get("acme", webhook.id).delivered_at
+        assert before is not None
+        assert after is not None
+        assert after > before
         assert (hooks.get("acme", webhook.id).dead_letters, receiver.numbers[-1]) == (0, 2)
         assert job_problems(recorded, ["acme"]) == []
 

@@ -114,6 +114,7 @@ class Story:
             "health": "/operations/health",
             "review": "/operations/review",
             "keys": "/operations/keys",
+            "webhooks": "/operations/webhooks",
             "audit": "/operations/audit",
             "nowhere": "/no/such/page",
         }

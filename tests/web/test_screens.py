@@ -74,6 +74,7 @@ def test_screenshots_of_an_empty_database(web: Web) -> None:
         "calls",
         "review",
         "keys",
+        "webhooks",
     )
     places = {name: story.places[name] for name in named} | {
         "chat": "/chat",

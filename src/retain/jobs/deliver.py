@@ -282,6 +282,10 @@ class _Delivery:
             id=self._id,
             number=event.number,
         )
+        tx.send(
+            "update webhooks set delivered_at = :now where tenant = :tenant and id = :id",
+            id=self._id,
+        )
         return JobResult(done=1)
 
     def _skip_to(self, position: int) -> None:

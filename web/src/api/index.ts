@@ -5,6 +5,7 @@ export type {
   ChatSession,
   Consolidation,
   ContextAnswer,
+  DeadLetter,
   Document,
   Entity,
   Entry,
@@ -32,4 +33,6 @@ export type {
   Turn,
   TurnState,
   View,
+  Webhook,
+  WebhookRequest,
 } from "../../../clients/typescript/src/schema";

@@ -1,5 +1,4 @@
 // The health of the server: problems first, then details, refreshed every few seconds while the page is visible.
-import { useEffect, useRef } from "react";
 import { useLoad } from "../../api/load";
 import { useApp } from "../../app/context";
 import { Failure, Loading } from "../../ui/states";
@@ -8,6 +7,7 @@ import { checkHealth } from "./checkHealth";
 import { Facts } from "./Facts";
 import { type Finding, findings } from "./health";
 import css from "./operations.module.css";
+import { useRefresh } from "./refresh";
 import { Work } from "./Work";
 
 const SECONDS = 10;
@@ -17,18 +17,7 @@ export function Health() {
   const { server, may } = useApp();
   const admin = may("admin") && !server.me?.user && !server.me?.agent;
   const check = useLoad((signal) => checkHealth(admin, signal), [admin]);
-  const looking = useRef(false);
-  looking.current = check.loading;
-  const { reload } = check;
-  useEffect(() => {
-    const recheck = () => document.hidden || looking.current || reload(); // do not start a second check while one is running
-    const timer = setInterval(recheck, SECONDS * 1000);
-    document.addEventListener("visibilitychange", recheck);
-    return () => {
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", recheck);
-    };
-  }, [reload]);
+  useRefresh(check, SECONDS);
   if (!check.data) return <Loading label="Checking" />;
   const { trouble, status, error, at } = check.data;
   const list = findings({ trouble, status, model: server.model, needsKey: server.needs_key, now: Date.parse(at) });

@@ -7,6 +7,7 @@ import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
 import { signInWith } from "../signin/KeyForm";
 import css from "./operations.module.css";
+import { ShownOnce } from "./ShownOnce";
 
 const PERMISSIONS: [Permission, string][] = [
   ["read", "Read: view, search, request a context"],
@@ -136,28 +137,11 @@ export function NewKey({ close, onCreated }: { close: () => void; onCreated: () 
   );
 }
 
-/** The new key, to be copied now: it cannot be shown again. */
-function CreatedKey(props: { text: string; first: boolean; busy: boolean; error: unknown; close: () => void }) {
-  const { text, first, busy, error, close } = props;
-  const [copied, setCopied] = useState<boolean | null>(null);
-  const [warned, setWarned] = useState(false);
-  const copy = () =>
-    navigator.clipboard.writeText(text).then(
-      () => setCopied(true),
-      () => setCopied(false),
-    );
-  const requestClose = () => (copied || warned ? busy || close() : setWarned(true));
+type CreatedProps = { text: string; first: boolean; busy: boolean; error: unknown; close: () => void };
+
+function CreatedKey({ text, first, busy, error, close }: CreatedProps) {
   return (
-    <Dialog title="Your new key" close={requestClose}>
-      <p className={css.callout}>Copy it now; it is shown only once.</p>
-      <Field label="API key">
-        <input readOnly value={text} onFocus={(event) => event.target.select()} className={css.mono} autoFocus />
-      </Field>
-      <p role="status">
-        {copied && "Copied."}
-        {copied === false && "The browser does not allow copying. Select the key and copy it."}
-        {warned && !copied && "You have not copied it here yet. If you have it, close this; it cannot be shown again."}
-      </p>
+    <ShownOnce title="Your new key" label="API key" text={text} busy={busy} close={close}>
       {first && busy && <p>This browser is being signed in with it …</p>}
       {first && !busy && !error && (
         <p>This browser is signed in with it. All other clients need this key or another one.</p>
@@ -169,15 +153,7 @@ function CreatedKey(props: { text: string; first: boolean; busy: boolean; error:
           }
         />
       ) : null}
-      <footer className="actions">
-        <button type="button" className="primary" onClick={copy}>
-          Copy
-        </button>
-        <button type="button" onClick={requestClose} disabled={busy}>
-          {warned ? "Close" : "Done"}
-        </button>
-      </footer>
-    </Dialog>
+    </ShownOnce>
   );
 }
 

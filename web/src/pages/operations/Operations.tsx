@@ -1,4 +1,4 @@
-// Operations: model calls, the health of the server, entries to review, API keys and the audit log.
+// Operations: model calls, the health of the server, entries to review, API keys, webhooks and the audit log.
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { type ServerInfo, useApp } from "../../app/context";
@@ -14,6 +14,7 @@ import { Keys } from "./Keys";
 import { Overview } from "./Overview";
 import css from "./operations.module.css";
 import { Review } from "./Review";
+import { Webhooks } from "./Webhooks";
 
 const PARTS = {
   overview: { label: "Overview", admin: false, Part: Overview },
@@ -21,6 +22,7 @@ const PARTS = {
   health: { label: "Health", admin: false, Part: Health },
   review: { label: "Review", admin: false, Part: Review },
   keys: { label: "API keys", admin: true, Part: Keys },
+  webhooks: { label: "Webhooks", admin: true, Part: Webhooks },
   audit: { label: "Audit log", admin: true, Part: Audit },
 };
 type Name = keyof typeof PARTS;

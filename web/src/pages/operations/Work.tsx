@@ -9,6 +9,7 @@ const KINDS: Record<string, [string, string]> = {
   summaries: ["Summaries", "conversations to summarise"],
   facts: ["Facts", "conversations to learn facts from"],
   consolidations: ["Consolidations", "agents with journal entries to consolidate"],
+  webhooks: ["Webhooks", "events that webhooks have not been sent yet"],
   retention: ["Retention", "records older than the retention period"],
 };
 
