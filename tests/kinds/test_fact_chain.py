@@ -107,3 +107,14 @@ def test_a_pending_fact_replaces_nothing_until_it_is_confirmed() -> None:
     assert states([old, new])["old"].status == "active"
     confirmed = replace(new, events=CONFIRMED)
     assert states([old, confirmed])["old"].status == "replaced"
+
+
+def test_a_long_chain_needs_no_recursion() -> None:
+    first = Link("0", events=ADDED)
+    retracted = [
+        Link(str(number), replaces=str(number - 1), replacement_type="changed", events=RETRACTED)
+        for number in range(1, 5_000)
+    ]
+    last = Link("last", 7, replaces="4999", replacement_type="changed", events=ADDED)
+    state = states([first, *retracted, last])["0"]
+    assert (state.status, state.valid_to, state.replaced_by) == ("replaced", 7, "last")

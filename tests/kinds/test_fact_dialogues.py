@@ -402,12 +402,12 @@ def state(me: Scope) -> dict[str, Any]:
 
 def undo_since(me: Scope, steps: set[str]) -> None:
     """Undo every step after the known ones, newest first."""
-    changes = {
+    changes = [
         change
         for fact in all_facts(me)
         for change in me.facts.history(fact.id)
         if change.step not in steps
-    }
+    ]
     undone: set[str] = set()
     for change in sorted(changes, key=lambda change: (change.at, change.step), reverse=True):
         if change.step not in undone:

@@ -251,6 +251,18 @@ def test_a_known_end_refines_a_fact() -> None:
     assert decision.valid_to == JUNE + timedelta(days=30)
 
 
+def test_a_refined_fact_keeps_its_times() -> None:
+    end = JUNE + timedelta(days=30)
+    porto = known("lives in", "Porto", valid_from=MAY, valid_to=end)
+    exact = decide(proposal("lives in", "Ribeira, Porto"), [porto], LATER)
+    assert (links(exact)[1], exact.replacement_type) == ("lives in Porto", "refined")
+    assert (exact.valid_from, exact.valid_to) == (MAY, end)
+    since = decide(proposal("lives in", "Ribeira, Porto", valid_from=JUNE), [porto], LATER)
+    assert (since.valid_from, since.valid_to) == (JUNE, end)
+    later = decide(proposal("lives in", "Ribeira, Porto", valid_from=end), [porto], LATER)
+    assert (later.valid_from, later.valid_to) == (end, None)
+
+
 def test_of_two_unclear_facts_the_newest_is_replaced() -> None:
     second = known("lives in", "Rome", mention=Mention("s", 2, MAY))
     decision = decide(proposal("lives in", "Lisbon"), [second, LIVES_IN_PORTO], LATER)

@@ -10,7 +10,8 @@ from retain import Memory, Scope
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import NotFound
 from retain.kinds.facts import fact_tools
-from retain.kinds.facts.fact_tools import CONFIRMED_NOTE, INSTRUCTION_NOTE, NO_USER, PENDING_NOTE
+from retain.kinds.facts.fact_tools import CONFIRMED_NOTE, NO_USER, PENDING_NOTE
+from retain.kinds.facts.reading import INSTRUCTION_PROBLEM
 from retain.mcp.endpoint_tools import EndpointTools
 from retain.mcp.mcp_caller import McpCaller
 
@@ -154,13 +155,12 @@ def test_bad_arguments_are_explained(
     ],
 )
 def test_an_instruction_is_no_fact(me: Scope, instruction: str) -> None:
-    assert call(me, "remember_fact", statement=instruction) == {"error": INSTRUCTION_NOTE}
-    assert call(me, "remember_fact", statement="It is so.", about=instruction[:200]) == {
-        "error": INSTRUCTION_NOTE
-    }
+    assert INSTRUCTION_PROBLEM in call(me, "remember_fact", statement=instruction)["error"]
+    answer = call(me, "remember_fact", statement="It is so.", about=instruction[:200])
+    assert INSTRUCTION_PROBLEM in answer["error"]
     fact = call(me, "remember_fact", statement="The user never eats meat.")["fact"]
     answer = call(me, "correct_fact", fact_id=fact["fact_id"], statement=instruction)
-    assert answer == {"error": INSTRUCTION_NOTE}
+    assert INSTRUCTION_PROBLEM in answer["error"]
     assert [item.statement for item in me.facts.list()] == ["The user never eats meat."]
 
 

@@ -22,7 +22,7 @@ from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.cli.mcp_command import import_hint
 from retain.kinds.graph import Entity
-from retain.mcp.graph_tools import GRAPH_TOOLS, GraphTools
+from retain.mcp.graph_tools import FACTS_STAY, GRAPH_TOOLS, GraphTools
 from retain.mcp.mcp_caller import McpCaller
 from retain.server.app import create_app
 from tests.chaos.sizes import FULL
@@ -349,3 +349,29 @@ def test_the_file_of_the_official_server_is_mentioned_once(memory: Memory, tmp_p
     assert graph.read().entities == []
     graph.add([Entity("Ada", "person")])
     assert import_hint(memory, str(file), *words) == ""
+
+
+@one_engine
+def test_the_tools_that_delete_say_that_facts_stay(memory: Memory) -> None:
+    me = memory.scope(tenant="acme", user="ada")
+    me.graph.add([Entity("Clara", "person", ["likes tea"])])
+    me.facts.add("Clara lives in Porto.", subject="Clara", predicate="lives in", object="Porto")
+    caller = McpCaller(memory, Principal("acme", PERMISSIONS, "a test"), "ada")
+
+    def call(name: str, **arguments: Any) -> str:
+        return text(GraphTools().result(caller, name, arguments))
+
+    tea = {"entityName": "Clara", "observations": ["likes tea"]}
+    porto = {"entityName": "Clara", "observations": ["Clara lives in Porto."]}
+    lives = {"from": "Clara", "to": "Porto", "relationType": "lives in"}
+    likes = {"from": "Clara", "to": "tea", "relationType": "likes"}
+    done = "Observations deleted successfully"
+    assert call("delete_observations", deletions=[tea]) == done
+    assert call("delete_observations", deletions=[tea, porto]) == f"{done}. {FACTS_STAY}"
+    done = "Relations deleted successfully"
+    assert call("delete_relations", relations=[likes]) == done
+    assert call("delete_relations", relations=[lives]) == f"{done}. {FACTS_STAY}"
+    done = "Entities deleted successfully"
+    assert call("delete_entities", entityNames=["Bob"]) == done
+    assert call("delete_entities", entityNames=["Bob", "Clara"]) == f"{done}. {FACTS_STAY}"
+    assert [fact.statement for fact in me.facts.list()] == ["Clara lives in Porto."]

@@ -253,6 +253,8 @@ export interface paths {
          * Confirm a fact, so that only a person can change it. A pending fact becomes active.
          * @description Confirm a fact, so that only a person can change it. A pending fact becomes active.
          *
+         *     Raises Conflict if another active fact has the same words.
+         *
          *     On the command line: `retain facts confirm 0199…`
          */
         post: operations["facts_confirm"];
@@ -1353,7 +1355,7 @@ export interface paths {
          *
          *     about:            only facts about this subject; `user` for the user
          *     at:               what was true at this time, as far as is known today
-         *     include_replaced: also facts that were replaced or retracted, or have ended
+         *     include_replaced: also facts that were replaced or retracted, or have ended; not with `at`
          *     status:           only facts with this status; `pending` ones wait for a person
          *
          *     On the command line: `retain facts list --about Clara --user ada`

@@ -13,6 +13,7 @@ from retain.base.errors import StorageError
 from retain.storage import outbox
 from retain.storage.blobs import Blobs
 from retain.storage.database import Transaction
+from retain.storage.outbox import NewEvent
 from retain.storage.tables import Table
 from retain.storage.writer import Change, Writer
 
@@ -63,7 +64,7 @@ class Receipt:
 
 
 def hash_subject(subject: str) -> str:
-    """Return the subject of an audit row as an erasure leaves it."""
+    """Return the subject of an audit row or an event as an erasure leaves it."""
     if _HASHED_SUBJECT.fullmatch(subject):
         return subject
     return f"sha256:{hashlib.sha256(subject.encode()).hexdigest()}"
@@ -93,7 +94,9 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
         outbox.erase(tx, user)
         return tx.now, removed, _hash_audit_subjects(tx, user)
 
-    change = Change("users", "erase", tenant, subject=user)
+    # The name of the user must not stay in the outbox either.
+    event = NewEvent("erased", "users", "erase", hash_subject(user), None)
+    change = Change("users", "erase", tenant, subject=user, parts=[event])
     at, removed, hashed = writer.write(change, work, frees_space=True, long=True)
     try:
         compacted = all([blobs.erase(tenant, user), writer.database.compact()])

@@ -3,7 +3,7 @@
 The words of a fact never change. Its status, end and replacement follow from its events: that it
 was stated, confirmed or retracted, and that newer facts replace it. Facts that replace each other
 form a chain. Whenever something happens to one of them (an event, an undone step, a removed
-message, a deleted fact), the states of the whole chain are computed again and stored.
+message, a deleted fact), the states that follow from it are computed again and stored.
 """
 
 from __future__ import annotations
@@ -83,25 +83,16 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
     for link in chain:
         newer.setdefault(link.replaces, []).append(link)
     own = {link.id: _own_state(link) for link in chain}
-
-    def replacement(link: Link) -> Replacement | None:
-        """Return what replaces a fact; retracted facts between them are passed over."""
-        for candidate in reversed(newer.get(link.id, [])):
-            if own[candidate.id].status == "active":
-                return Replacement(candidate.id, candidate.replacement_type, candidate.valid_from)
-        for candidate in reversed(newer.get(link.id, [])):
-            later = replacement(candidate) if own[candidate.id].status == "retracted" else None
-            if later is not None:
-                # What corrects or refines a retracted fact takes its place.
-                type = later.type if later.type == "changed" else candidate.replacement_type
-                since = candidate.valid_from if later.since is None else later.since
-                return Replacement(later.id, type, since)
-        return None
+    replacements: dict[str, Replacement] = {}
+    for link in reversed(_oldest_first(chain, newer)):
+        replacement = _find_replacement(newer.get(link.id, []), own, replacements)
+        if replacement is not None:
+            replacements[link.id] = replacement
 
     result = {}
     for link in chain:
         state = own[link.id]
-        later = replacement(link) if state.status == "active" else None
+        later = replacements.get(link.id) if state.status == "active" else None
         if later is not None:
             is_changed = later.type == "changed"
             state = State(
@@ -113,6 +104,35 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
             )
         result[link.id] = state
     return result
+
+
+def _oldest_first(chain: Sequence[Link], newer: Mapping[str | None, Sequence[Link]]) -> list[Link]:
+    """Return the facts of a chain so that each stands after the one that it replaces."""
+    ids = {link.id for link in chain}
+    ordered = [link for link in chain if link.replaces not in ids]
+    for link in ordered:  # grows meanwhile
+        ordered += newer.get(link.id, [])
+    return ordered
+
+
+def _find_replacement(
+    newer: Sequence[Link], own: Mapping[str, State], replacements: Mapping[str, Replacement]
+) -> Replacement | None:
+    """Return what replaces a fact; retracted facts between them are passed over.
+
+    newer: the facts that were to replace it
+    """
+    for link in reversed(newer):
+        if own[link.id].status == "active":
+            return Replacement(link.id, link.replacement_type, link.valid_from)
+    for link in reversed(newer):
+        later = replacements.get(link.id) if own[link.id].status == "retracted" else None
+        if later is not None:
+            # What corrects or refines a retracted fact takes its place.
+            type = later.type if later.type == "changed" else link.replacement_type
+            since = link.valid_from if later.since is None else later.since
+            return Replacement(later.id, type, since)
+    return None
 
 
 def _own_state(link: Link) -> State:
@@ -136,45 +156,45 @@ def find_fact(tx: Transaction, id: str) -> Row | None:
     return tx.one(f"select {COLUMNS} from facts where tenant = :tenant and id = :id", id=id)
 
 
-def read_chain(tx: Transaction, id: str) -> list[Row]:
+_CHAIN = """with recursive older (id, replaces, is_retracted) as (
+        select id, replaces, 1 from facts where tenant = :tenant and id = :id
+        union
+        select facts.id, facts.replaces,
+            case when facts.status = 'retracted' and facts.replaced_by is null then 1 else 0 end
+        from older cross join facts
+        where facts.tenant = :tenant and facts.id = older.replaces
+        and (older.is_retracted = 1 or :whole = 1)),
+    chain (id) as (
+        select id from older
+        union
+        select facts.id from chain cross join facts
+        where facts.tenant = :tenant and facts.replaces = chain.id)"""
+"""The ids of a fact, of those that it replaced and of those that replace any of them.
+
+If `:whole` is 0, only those whose state may follow from that of the fact: the one that it replaced,
+older ones as long as those between are retracted, and what replaces these.
+"""
+
+
+def read_chain(tx: Transaction, id: str, *, whole: bool = True) -> list[Row]:
     """Return the rows of a fact, of those that it replaced and of those that replace them."""
-    first = find_fact(tx, id)
-    seen: dict[str, Row] = {}
-    while first is not None:
-        seen[column(first, "id")] = first
-        earlier = column(first, "replaces")
-        if earlier is None or earlier in seen:
-            break
-        row = find_fact(tx, earlier)
-        if row is None:
-            break
-        first = row
-    if first is None:
-        return []
-    chain = {column(first, "id"): first}
-    waiting = [column(first, "id")]
-    while waiting:
-        rows = tx.all(
-            f"""select {COLUMNS} from facts
-                where tenant = :tenant and replaces = :id order by learned_at, id""",
-            id=waiting.pop(),
-        )
-        for row in rows:
-            if column(row, "id") not in chain:
-                chain[column(row, "id")] = row
-                waiting.append(column(row, "id"))
-    return sorted(chain.values(), key=lambda row: (column(row, "learned_at"), column(row, "id")))
+    return tx.all(
+        f"""{_CHAIN} select {COLUMNS} from facts
+            where tenant = :tenant and id in (select id from chain) order by learned_at, id""",
+        id=id,
+        whole=int(whole),
+    )
 
 
 def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
-    """Compute the states of the chains of facts again, and return the ids that became active."""
+    """Compute the states that follow from facts again, and return the ids that became active."""
     done: set[str] = set()
     activated = []
     for id in ids:
         if id in done:
             continue
-        rows = read_chain(tx, id)
-        new_states = states([_link(tx, row) for row in rows])
+        rows = read_chain(tx, id, whole=False)
+        new_states = states(_links(tx, id, rows))
         for row in rows:
             done.add(column(row, "id"))
             new = new_states[column(row, "id")]
@@ -185,27 +205,34 @@ def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
     return activated
 
 
-def _link(tx: Transaction, row: Row) -> Link:
-    """Return a fact with the events that were not undone and whose messages exist."""
-    id = column(row, "id")
-    events = tx.all(
-        """select action, actor from fact_events event
-           where tenant = :tenant and fact_id = :id and undone = 0
-           and (rests = 0 or exists (
-               select 1 from fact_evidence evidence where evidence.tenant = :tenant
-               and evidence.fact_id = :id and evidence.step = event.step))
-           order by number""",
+def _links(tx: Transaction, id: str, rows: Sequence[Row]) -> list[Link]:
+    """Return facts with the events that were not undone and whose messages exist."""
+    events: dict[str, list[Event]] = {column(row, "id"): [] for row in rows}
+    event_rows = tx.all(
+        f"""{_CHAIN} select event.fact_id, action, actor
+            from chain cross join fact_events event
+            where event.tenant = :tenant and event.fact_id = chain.id and undone = 0
+            and (rests = 0 or exists (
+                select 1 from fact_evidence evidence where evidence.tenant = :tenant
+                and evidence.fact_id = event.fact_id and evidence.step = event.step))
+            order by event.fact_id, number""",
         id=id,
+        whole=0,
     )
-    return Link(
-        id,
-        column(row, "valid_from"),
-        column(row, "stated_to"),
-        column(row, "replaces"),
-        column(row, "replaces_how"),
-        bool(column(row, "needs_review")),
-        [Event(action, actor) for action, actor in events],
-    )
+    for fact_id, action, actor in event_rows:
+        events[fact_id].append(Event(action, actor))
+    return [
+        Link(
+            column(row, "id"),
+            column(row, "valid_from"),
+            column(row, "stated_to"),
+            column(row, "replaces"),
+            column(row, "replaces_how"),
+            bool(column(row, "needs_review")),
+            events[column(row, "id")],
+        )
+        for row in rows
+    ]
 
 
 def _stored_state(row: Row) -> State:

@@ -8,7 +8,7 @@ from typing import Any
 
 from retain.base import ids
 from retain.base.errors import Conflict, NotFound
-from retain.kinds.facts.chain import STATEMENTS, Event, find_fact, is_stated, refresh
+from retain.kinds.facts.chain import Event, find_fact, is_stated, refresh
 from retain.kinds.facts.fact import (
     COLUMNS,
     EARLIEST,
@@ -34,6 +34,8 @@ _ACTIONS: dict[ReplacementType, Action] = {
     "corrected": "corrected",
 }
 """The event of the older fact, by the type of its replacement."""
+_DENIALS: tuple[Action, ...] = ("retracted", "corrected", "undone")
+"""A person's last action on a fact that agents and learning do not state again."""
 REMOVED = "(removed with its message)"
 """The statement of a fact whose messages were removed."""
 ALL_MESSAGES = 2**53
@@ -157,12 +159,15 @@ class Step:
             refresh(self._tx, self._index, [id])
 
     def confirm(self, id: str) -> None:
-        """Confirm a fact."""
-        self._decide(id, "confirmed")
+        """Confirm a fact. Raise Conflict if another active fact has the same words."""
+        self._record(id, "confirmed")
+        for activated in refresh(self._tx, self._index, [id]):
+            _require_no_duplicate(self._tx, activated)
 
     def retract(self, id: str, evidence: Sequence[Evidence] = ()) -> None:
         """Retract a fact. The fact that it replaced is true again."""
-        self._decide(id, "retracted", evidence)
+        self._record(id, "retracted", evidence)
+        refresh(self._tx, self._index, [id])
 
     def undo(self, id: str) -> None:
         """Undo the last step that changed a fact, for all facts that it changed."""
@@ -186,10 +191,6 @@ class Step:
             self._record(changed_id, "undone")
         for activated in refresh(self._tx, self._index, changed):
             _require_no_duplicate(self._tx, activated)
-
-    def _decide(self, id: str, action: Action, evidence: Sequence[Evidence] = ()) -> None:
-        self._record(id, action, evidence)
-        refresh(self._tx, self._index, [id])
 
     def _record(
         self, id: str, action: Action, evidence: Sequence[Evidence] = (), other: str | None = None
@@ -244,28 +245,37 @@ def find_duplicates(tx: Transaction, user: str, new: NewFact) -> list[Row]:
     )
 
 
-def was_retracted_by_person(tx: Transaction, user: str, new: NewFact) -> str | None:
-    """Return the id of a fact with the same words that a person retracted last, or None."""
+def find_denied(
+    tx: Transaction, user: str, subject_key: str, statement_key: str | None = None
+) -> list[str]:
+    """Return the facts about a subject that a person retracted, corrected or undid, newest last.
+
+    What a person undid counts if an agent or learning had added it.
+
+    statement_key: only facts with these words
+    """
     rows = tx.all(
-        """select learned_at, id, status from facts
-           where tenant = :tenant and user_id = :user and subject_key = :subject_key
-           and statement_key = :statement_key""",
+        """select facts.id, event.action, event.actor, event.undone
+           from facts cross join fact_events event
+           where facts.tenant = :tenant and facts.user_id = :user
+           and facts.subject_key = :subject_key
+           and facts.statement_key = coalesce(:statement_key, facts.statement_key)
+           and facts.status = 'retracted'
+           and event.tenant = :tenant and event.fact_id = facts.id
+           order by facts.learned_at, facts.id, event.number""",
         user=user,
-        subject_key=new.subject_key,
-        statement_key=new.statement_key,
+        subject_key=subject_key,
+        statement_key=statement_key,
     )
-    for _, id, status in sorted(rows, reverse=True):
-        if status != "retracted":
-            continue
-        last = tx.one(
-            """select action from fact_events where tenant = :tenant and fact_id = :id
-               and actor in ('user', 'admin') and undone = 0 and action <> 'undone'
-               order by number desc limit 1""",
-            id=id,
-        )
-        if last is not None and last[0] not in STATEMENTS:
-            return str(id)
-    return None
+    last_actions: dict[str, str] = {}  # of people
+    undone_additions = set()
+    for id, action, actor, undone in rows:
+        if undone:
+            if action == "added" and actor not in PEOPLE:
+                undone_additions.add(id)
+        elif actor in PEOPLE and (action != "undone" or id in undone_additions):
+            last_actions[id] = action
+    return [id for id, action in last_actions.items() if action in _DENIALS]
 
 
 def _require_no_duplicate(tx: Transaction, id: str) -> None:

@@ -19,7 +19,6 @@ from retain.kinds.facts.fact import (
     Fact,
     Topic,
 )
-from retain.kinds.facts.reading import instructs_agent
 from retain.kinds.tool import Answer, Tool, schema
 
 MAX_FACTS = 50
@@ -32,10 +31,6 @@ PENDING_NOTE = (
 NO_USER = "No user is set, so no facts are known. Name one (X-Retain-User, or --user)."
 CONFIRMED_NOTE = (
     "A person confirmed this fact, so only a person can change it. Nothing was changed."
-)
-INSTRUCTION_NOTE = (
-    "This is an instruction to an agent and not a fact. Nothing was saved. State what is true about "
-    "a person or thing."
 )
 _TEXT = {"type": "string"}
 _STATEMENT = {
@@ -117,8 +112,6 @@ def tools(
         until: str | None = None,
         evidence: Sequence[str] = (),
     ) -> Answer:
-        if instructs_agent(f"{about}\n{statement}"):
-            return {"error": INSTRUCTION_NOTE}
         fact = add(
             statement,
             subject=about,
@@ -135,8 +128,6 @@ def tools(
         fact = get(fact_id)
         if fact.status == "pending":
             raise NotFound(what="fact", id=fact_id)
-        if instructs_agent(statement):
-            return {"error": INSTRUCTION_NOTE}
         try:
             newer = correct(fact_id, statement, since=_time(since, "since"), evidence=evidence)
         except Conflict:

@@ -19,10 +19,10 @@ from retain.kinds.facts.changes import (
     NewFact,
     Step,
     delete_facts,
+    find_denied,
     find_duplicates,
     has_word_of_person,
     require_fact,
-    was_retracted_by_person,
 )
 from retain.kinds.facts.entities import ABOUT, Entity
 from retain.kinds.facts.fact import (
@@ -59,6 +59,7 @@ from retain.kinds.facts.fact import (
     subject_name,
 )
 from retain.kinds.facts.profile import profile_section, profile_text, read_profile
+from retain.kinds.facts.reading import INSTRUCTION_PROBLEM, instructs_agent
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
@@ -177,12 +178,18 @@ class Facts(Kind):
                 replacement_type="refined",
                 needs_review=self._needs_review,
             )
-        retracted = None if self._is_person else was_retracted_by_person(tx, user, new)
-        if retracted is not None:
-            raise Conflict(
-                problem=f"A person said that this is not true (fact {retracted}); only a person can add it again"
-            )
+        self._require_not_denied(tx, user, new)
         return step.add(new, messages, needs_review=self._needs_review)
+
+    def _require_not_denied(self, tx: Transaction, user: str, new: NewFact) -> None:
+        """Raise Conflict if a person said that a fact is not true, and the writer is not a person."""
+        if self._is_person:
+            return
+        denied = find_denied(tx, user, new.subject_key, new.statement_key)
+        if denied:
+            raise Conflict(
+                problem=f"A person said that this is not true (fact {denied[-1]}); only a person can add it again"
+            )
 
     def get(self, id: str) -> Fact:
         """Return a fact with its evidence, whatever its status."""
@@ -204,11 +211,14 @@ class Facts(Kind):
 
         about:            only facts about this subject; `user` for the user
         at:               what was true at this time, as far as is known today
-        include_replaced: also facts that were replaced or retracted, or have ended
+        include_replaced: also facts that were replaced or retracted, or have ended; not with `at`
         status:           only facts with this status; `pending` ones wait for a person
         """
         if status is not None and (at is not None or include_replaced):
             raise Invalid(field="status", problem="cannot be combined with at or include_replaced")
+        if at is not None and include_replaced:
+            problem = "cannot be combined with at, which has what was true then and replaced since"
+            raise Invalid(field="include_replaced", problem=problem)
         if about is not None:
             about = subject_name(about, "about", self._settings.masking)
         if topic is not None:
@@ -218,7 +228,7 @@ class Facts(Kind):
             which = "status = :status"
             if status not in STATUSES:
                 raise Invalid(field="status", problem=f"must be one of {', '.join(STATUSES)}")
-        elif include_replaced and moment is None:
+        elif include_replaced:
             which = "status <> 'pending'"
         else:
             which = f"{TRUE_AT}"
@@ -301,6 +311,7 @@ class Facts(Kind):
                 raise Conflict(
                     problem=f"The fact {column(duplicate, 'id')} says this already; retract this one instead"
                 )
+            self._require_not_denied(tx, user, new)
             newer = self._step(tx, user).add(
                 new,
                 messages,
@@ -325,7 +336,10 @@ class Facts(Kind):
         return self._write("retract", work, row={"id": id})
 
     def confirm(self, id: str) -> Fact:
-        """Confirm a fact, so that only a person can change it. A pending fact becomes active."""
+        """Confirm a fact, so that only a person can change it. A pending fact becomes active.
+
+        Raises Conflict if another active fact has the same words.
+        """
         canonical.key(id, "id")
         self._require_person("confirm a fact")
 
@@ -537,14 +551,21 @@ class Facts(Kind):
     def _words(
         self, statement: str, subject: str, predicate: str = "", object: str = ""
     ) -> NewFact:
-        """Return the words of a fact as they are stored."""
+        """Return the words of a fact as they are stored; raise Invalid if they instruct an agent.
+
+        People may add any words.
+        """
         policy = self._settings.masking
-        return NewFact(
+        new = NewFact(
             subject_name(subject, "subject", policy),
             checked_text(statement, "statement", MAX_STATEMENT_CHARACTERS, policy),
             optional_text(predicate, "predicate", MAX_SUBJECT_CHARACTERS, policy),
             optional_text(object, "object", MAX_STATEMENT_CHARACTERS, policy),
         )
+        words = f"{new.subject}\n{new.statement}\n{new.predicate}\n{new.object}"
+        if not self._is_person and instructs_agent(words):
+            raise Invalid(field="statement", problem=INSTRUCTION_PROBLEM)
+        return new
 
     def _step(self, tx: Transaction, user: str) -> Step:
         return Step(tx, self._services.index, self._owner.source, user, agent=self._owner.agent)

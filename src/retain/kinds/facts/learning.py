@@ -16,14 +16,13 @@ from retain.base import clock
 from retain.base.errors import Invalid, TooLarge
 from retain.base.masking import Policy
 from retain.kinds.facts.chain import LEARNING
-from retain.kinds.facts.changes import NewFact, Step
+from retain.kinds.facts.changes import NewFact, Step, find_denied
 from retain.kinds.facts.entities import is_ambiguous, is_role, learn_name
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     COLUMNS,
     MAX_STATEMENT_CHARACTERS,
     MAX_SUBJECT_CHARACTERS,
-    PEOPLE,
     Evidence,
     Fact,
     checked_text,
@@ -59,8 +58,6 @@ MAX_SHOWN_FACTS = 80
 """Known facts in a prompt."""
 IMPORTED = "import"
 """The attribute that importers set on a session."""
-_DENIALS = ("retracted", "corrected", "undone")
-"""A person's last words about a fact that is not learned again."""
 
 
 @dataclass(frozen=True)
@@ -372,11 +369,11 @@ def known_facts(tx: Transaction, user: str, subject: str) -> list[Known]:
             key=key,
         )
         mentions = _last_mentions(tx, user, key)
-        retracted = _retracted_by_person(tx, user, key)
+        denied = find_denied(tx, user, key)
         for row in rows:
             item = fact(row)
             added = Mention("", 0, item.learned_at)
-            known.append(Known(item, mentions.get(item.id, added), item.id in retracted))
+            known.append(Known(item, mentions.get(item.id, added), item.id in denied))
     return sorted(known, key=lambda item: (item.fact.learned_at, item.fact.id))
 
 
@@ -412,28 +409,6 @@ def _last_mentions(tx: Transaction, user: str, key: str) -> dict[str, Mention]:
         id: Mention(session, seq, clock.to_datetime(created_at))
         for id, session, seq, created_at in rows
     }
-
-
-def _retracted_by_person(tx: Transaction, user: str, key: str) -> set[str]:
-    """Return the facts about a subject that a person retracted, corrected or undid last."""
-    rows = tx.all(
-        """select facts.id, event.action, event.actor, event.undone
-           from facts cross join fact_events event
-           where facts.tenant = :tenant and facts.user_id = :user and facts.subject_key = :key
-           and facts.status = 'retracted'
-           and event.tenant = :tenant and event.fact_id = facts.id
-           order by event.number""",
-        user=user,
-        key=key,
-    )
-    last_words: dict[str, str] = {}
-    learned_and_undone = set()
-    for id, action, actor, undone in rows:
-        if actor == LEARNING and action == "added" and undone:
-            learned_and_undone.add(id)
-        elif actor in PEOPLE and not undone and (action != "undone" or id in learned_and_undone):
-            last_words[id] = action
-    return {id for id, action in last_words.items() if action in _DENIALS}
 
 
 def today(tx: Transaction) -> datetime:

@@ -404,6 +404,11 @@ def is_instruction(proposal: Proposal, cited: Sequence[Turn]) -> bool:
     return bool(signs & _SIGNS_IN_USER_TURNS if is_trusted else signs)
 
 
+INSTRUCTION_PROBLEM = (
+    "is an instruction to an agent and not a fact; state what is true about a person or thing"
+)
+
+
 def instructs_agent(text: str) -> bool:
     """Return whether a text says what to ignore or which tool to call, or looks like a prompt."""
     return bool(_OVERRIDE.search(text)) or not _SIGNS_OF_PROMPTS.isdisjoint(

@@ -94,7 +94,7 @@ class Known:
 
     fact: Fact
     mention: Mention  # the newest message that says so, or when it was added without one
-    is_retracted_by_person: bool = False
+    is_denied: bool = False  # a person retracted, corrected or undid it
 
 
 @dataclass(frozen=True)
@@ -196,17 +196,29 @@ def decide(
         settles=waiting,
         needs_review=needs_review,
         valid_from=proposal.valid_from or decision.valid_from or _start(decision, mention),
-        valid_to=decision.valid_to or proposal.valid_to,
+        valid_to=decision.valid_to or proposal.valid_to or _end(decision, proposal),
     )
 
 
 def _start(decision: Decision, mention: Mention) -> datetime | None:
-    """Return since when a fact is true that replaces another, if nobody says so."""
-    if decision.replaces is None or decision.replacement_type == "refined":
+    """Return since when a fact is true that replaces another, if nobody says so.
+
+    What corrects or refines a fact is true as long as that was said to be.
+    """
+    if decision.replaces is None:
         return None
-    return (
-        mention.sent_at if decision.replacement_type == "changed" else decision.replaces.valid_from
-    )
+    if decision.replacement_type == "changed":
+        return mention.sent_at
+    return decision.replaces.valid_from
+
+
+def _end(decision: Decision, proposal: Proposal) -> datetime | None:
+    """Return until when a fact is true that replaces another, if nobody says so."""
+    if decision.replaces is None or decision.replacement_type == "changed" or proposal.ends:
+        return None
+    end = decision.replaces.valid_to
+    is_over = end is not None and proposal.valid_from is not None and proposal.valid_from >= end
+    return None if is_over else end
 
 
 def _decide(
@@ -222,7 +234,7 @@ def _decide(
         if _says_the_same(item.fact, proposal, own) and not _adds_an_end(item.fact, proposal):
             return Decision("support", "known already", fact=item.fact)
     for item in known:
-        if item.is_retracted_by_person and _says_the_same(item.fact, proposal, own):
+        if item.is_denied and _says_the_same(item.fact, proposal, own):
             return Decision("ignore", "a person retracted it")
     was_true = any(
         item.fact.status == "replaced" and _meaning_of(item.fact) == own.opposite for item in known
