@@ -39,7 +39,7 @@ LOCOMO: list[dict[str, Any]] = [
             {
                 "question": "What happened to the kayak in the end?",
                 "answer": "She bought it in Bergen and sold it to Piet",
-                "evidence": ["D1:1; D:2:01"],
+                "evidence": ["D1:1; D:2:01", "D4:36"],
                 "category": 1,
             },
             {"question": "How many clocks?", "answer": 0, "evidence": [], "category": 3},

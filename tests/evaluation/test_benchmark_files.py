@@ -36,7 +36,7 @@ def test_locomo_as_published(tmp_path: Path) -> None:
     where, what, unlabelled, adversarial = conversation.questions
     assert where.gold == {"D1:1"}
     assert where.at == datetime(2024, 6, 4, 9, 5, tzinfo=UTC)
-    assert what.gold == {"D1:1", "D2:1"}  # repaired
+    assert what.gold == {"D1:1", "D2:1"}  # repaired; there is no D4:36
     assert (unlabelled.gold, unlabelled.answer) == (frozenset(), "0")
     assert (adversarial.is_answerable, adversarial.answer) == (False, "")
 
@@ -85,7 +85,10 @@ def test_beam_as_a_folder_of_its_repository(tmp_path: Path) -> None:
         folder = tmp_path / "100K" / number
         write_json(folder / "chat.json", BEAM_CHAT)
         write_json(folder / "probing_questions" / "probing_questions.json", BEAM_QUESTIONS)
+    write_json(tmp_path / "100K" / "10" / "chat_trunecated.json", BEAM_CHAT[0]["turns"][0])
     file = read_benchmark(tmp_path / "100K")
+    lengths = [len(turns) for item in file.conversations for turns in item.sessions.values()]
+    assert lengths == [4, 2]  # the shorter chat is the one that the questions are about
     assert [conversation.user for conversation in file.conversations] == ["100K/2", "100K/10"]
     assert len(file.digest()) == 64
 

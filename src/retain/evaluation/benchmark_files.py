@@ -31,7 +31,8 @@ ADVERSARIAL = "5"
 MAX_SHOWN_CHARACTERS = 60
 _PLAN_MARKER = re.compile(r"\s*->->\s*[\d, ]+\s*$")
 _LOCOMO_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
-_CHAT_FILE = "chat.json"
+_CHAT_FILES = ("chat_trunecated.json", "chat.json")
+"""The chat of BEAM's repository: where it was too long, its questions are about the shorter one."""
 _QUESTIONS_FILE = "probing_questions/probing_questions.json"
 
 Unit = str | int
@@ -99,9 +100,7 @@ class BenchmarkFile:
         paths = [self.path]
         if self.path.is_dir():
             paths = [
-                file
-                for chat in _chat_folders(self.path)
-                for file in (chat, chat.parent / _QUESTIONS_FILE)
+                file for chat in _chats(self.path) for file in (chat, chat.parent / _QUESTIONS_FILE)
             ]
         total = hashlib.sha256()
         for path in paths:
@@ -187,7 +186,7 @@ def read_benchmark(path: Path) -> BenchmarkFile:
     """Return the conversations of a file, or of a folder of BEAM's repository."""
     if path.is_dir():
         benchmark = BEAM
-        conversations = [_read_beam_folder(path, chat) for chat in _chat_folders(path)]
+        conversations = [_read_beam_folder(path, chat) for chat in _chats(path)]
     else:
         benchmark, conversations = _read_file(path)
     questions = [question for item in conversations for question in item.questions]
@@ -273,10 +272,11 @@ def _read_locomo(record: Record) -> Conversation:
             _locomo_turn(turn, "dia_id", "blip_caption", at) for turn in turns
         ]
     end = conversation.end(record.place)
+    units = {turn.unit for turns in conversation.sessions.values() for turn in turns}
     for index, question in enumerate(record.records("qa")):
-        evidence = _locomo_units(question.value.get("evidence"))
+        evidence = units.intersection(_locomo_units(question.value.get("evidence")))
         id = f"{conversation.user}/{index}"
-        conversation.questions.append(_locomo_question(question, id, evidence, end))
+        conversation.questions.append(_locomo_question(question, id, frozenset(evidence), end))
     return conversation
 
 
@@ -301,7 +301,7 @@ def _read_prepared_locomo(record: Record) -> Conversation:
 
 
 def _locomo_turn(turn: Record, id: str, caption: str, at: datetime) -> Turn:
-    content: dict[str, Any] = {"text": turn.text("text")}
+    content: dict[str, Any] = {"text": turn.text("text") if turn.has("text") else ""}
     if turn.value.get(caption):
         content["attachments"] = [{"type": "image", "description": turn.text(caption)}]
     message = NewMessage("user", content, author=turn.text("speaker"), created_at=at)
@@ -320,10 +320,10 @@ def _locomo_question(
     )
 
 
-def _locomo_units(evidence: Any) -> frozenset[Unit]:
+def _locomo_units(evidence: Any) -> set[Unit]:
     """Return the units that evidence names; some of it is written as `D8:6; D9:17` or `D:11:26`."""
     pairs = _LOCOMO_EVIDENCE.findall(str(evidence))
-    return frozenset(f"D{int(session)}:{int(turn)}" for session, turn in pairs)
+    return {f"D{int(session)}:{int(turn)}" for session, turn in pairs}
 
 
 # LongMemEval: sessions of a user with an assistant, and dated questions.
@@ -449,13 +449,17 @@ def _read_beam_folder(root: Path, chat: Path) -> Conversation:
     return _beam_conversation(name, _read_json(chat), _read_json(questions), str(questions))
 
 
-def _chat_folders(root: Path) -> list[Path]:
+def _chats(root: Path) -> list[Path]:
     """Return the chats of a folder that have questions, in the order of their numbers."""
-    chats = [chat for chat in root.rglob(_CHAT_FILE) if (chat.parent / _QUESTIONS_FILE).is_file()]
+    folders = {path.parent.parent for path in root.rglob(_QUESTIONS_FILE)}
+    chats = []
+    for folder in sorted(folders, key=lambda folder: (len(folder.name), str(folder))):
+        files = [folder / name for name in _CHAT_FILES if (folder / name).is_file()]
+        chats += files[:1]
     if not chats:
-        problem = f"is a folder without chats of BEAM: N/{_CHAT_FILE} and N/{_QUESTIONS_FILE}"
+        problem = f"is a folder without chats of BEAM: N/chat.json and N/{_QUESTIONS_FILE}"
         raise _invalid(str(root), problem)
-    return sorted(chats, key=lambda chat: (len(chat.parent.name), str(chat)))
+    return chats
 
 
 def _beam_conversation(name: str, chat: Any, questions: Any, place: str) -> Conversation:
