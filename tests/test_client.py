@@ -401,8 +401,26 @@ def test_every_form_of_retry_after_is_parsed(scripted: ScriptedServer, said: str
 def test_a_retry_after_date_is_waited_for() -> None:
     soon = format_datetime(clock.to_datetime(clock.now() + 4 * clock.SECOND), usegmt=True)
     assert 1 < retry_after_seconds(soon) <= 4
-    assert retry_after_seconds("Fri, 31 Dec 9999 23:59:59 GMT") == retry_after_seconds("120") == 5
+    assert retry_after_seconds("120") == 120
     assert retry_after_seconds(None) == 1
+
+
+def test_no_retry_before_the_time_that_the_server_asks_for(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("retain.client.time.sleep", pauses.append)
+    scripted.answers = [(429, {"retry-after": "20"}, b"{}"), (200, JSON, PAGE)]
+    with Client(scripted.url) as client:
+        assert not client.scope(user="ada").sessions.list().items
+    assert 20 < pauses[0] < 21
+
+
+def test_a_long_retry_after_is_left_to_the_caller(scripted: ScriptedServer) -> None:
+    scripted.answers = [(503, {"retry-after": "31"}, b"{}"), (200, JSON, PAGE)]
+    with Client(scripted.url) as client, pytest.raises(Overloaded):
+        client.scope(user="ada").sessions.list()
+    assert len(scripted.requests) == 1
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ from retain.kinds.kind import Kind, Owner
 from retain.memory import Scope
 
 KEY_VARIABLE = "RETAIN_KEY"
-MAX_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0  # in addition to Retry-After
+MAX_RETRY_AFTER_SECONDS = 30.0
 MAX_SILENCE_SECONDS = 60.0  # of a stream, which sends a heartbeat every few seconds
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -121,8 +122,10 @@ class Client:
                 continue
             if response.status_code not in _RETRIED_STATUSES or not retries_left:
                 break
-            seconds = retry_after_seconds(response.headers.get("retry-after"))
-            time.sleep(seconds * random.uniform(0.5, 1))
+            retry_after = retry_after_seconds(response.headers.get("retry-after"))
+            if retry_after > MAX_RETRY_AFTER_SECONDS:
+                break
+            self._back_off(retries_left - 1, retry_after)
         if response.status_code >= 300:
             raise _error_of_response(response)
         content_type = response.headers.get("content-type", "").partition(";")[0]
@@ -238,11 +241,11 @@ class Client:
                 retries_left -= 1
             self._back_off(retries_left)
 
-    def _back_off(self, retries_left: int) -> None:
-        """Wait before a retry, longer each time."""
+    def _back_off(self, retries_left: int, retry_after: float = 0.0) -> None:
+        """Wait before a retry: as long as the server asks, and some time more, longer each time."""
         attempt = self._retries - retries_left - 1
         seconds = min(0.1 * 4**attempt, MAX_PAUSE_SECONDS)
-        time.sleep(seconds * random.uniform(0.5, 1))
+        time.sleep(retry_after + seconds * random.uniform(0.5, 1))
 
     def _no_server(self, problem: str) -> NoServer:
         return NoServer(url=self.url, problem=problem)
@@ -480,7 +483,7 @@ def _encode_body(body: Any, headers: dict[str, str]) -> bytes | None:
 
 
 def retry_after_seconds(header: str | None) -> float:
-    """Return the seconds that a `Retry-After` header asks to wait, up to a maximum."""
+    """Return the seconds that a `Retry-After` header asks to wait."""
     try:
         seconds = float(header or 1)
     except ValueError:
@@ -488,7 +491,7 @@ def retry_after_seconds(header: str | None) -> float:
             seconds = parsedate_to_datetime(str(header)).timestamp() - time.time()
         except (ValueError, OverflowError):
             seconds = 1.0
-    return min(max(0.0, seconds), MAX_PAUSE_SECONDS)
+    return max(0.0, seconds)
 
 
 # -- errors -------------------------------------------------------------------

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from retain.base.settings import NAMES
-from retain.cli.main import main
 from tests.deploy.test_containerfile import IMAGE, ROOT
 
 CHART = ROOT / "deploy/helm/retain"
@@ -231,33 +226,20 @@ def test_the_chart_passes_lint(chart: Any) -> None:
     assert [message["error"] for message in result["messages"]] == ["icon is recommended"]
 
 
-def test_the_server_waits_for_the_first_key(
-    chart: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Run the command of the init container, on a database without a key and then with one."""
-    pod = render(chart, {})["Deployment retain"]["spec"]["template"]["spec"]
-    migrate, wait = pod["initContainers"]
-    database = f"sqlite:///{tmp_path}/a.db"
-    assert main([*migrate["args"], "--database", database]) == 0
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "RETAIN_DATABASE": database}
-    shell, option, script = wait["command"]
-    assert "sleep 5" in script
-    waiting = subprocess.Popen([shell, option, script.replace("sleep 5", "sleep 0.2")], env=env)
-    try:
-        time.sleep(3)
-        assert waiting.poll() is None
-        assert main(["keys", "create", "ops", "--tenant", "acme", "--database", database]) == 0
-        assert waiting.wait(60) == 0
-    finally:
-        waiting.kill()
-    assert (
-        "exec deploy/retain -c wait-for-key"
-        in chart.render({}, name="retain", namespace="prod")["retain/templates/NOTES.txt"]
-    )
-
-
-def test_an_issuer_of_tokens_needs_no_key(chart: Any) -> None:
-    values = {"settings": {"jwt_issuer": "https://issuer.example.org/", "jwt_audience": "retain"}}
-    pod = render(chart, values)["Deployment retain"]["spec"]["template"]["spec"]
+def test_the_server_starts_before_the_first_key(chart: Any) -> None:
+    """Otherwise `helm install --wait` would wait for somebody to create it."""
+    resources = render(chart, {})
+    pod = resources["Deployment retain"]["spec"]["template"]["spec"]
     assert [container["name"] for container in pod["initContainers"]] == ["migrate"]
+    assert {"name": "RETAIN_AUTH", "value": "keys"} in server(resources)["env"]
+    notes = chart.render({}, name="retain", namespace="prod")["retain/templates/NOTES.txt"]
+    assert "exec deploy/retain -c server" in notes
+    values = {"settings": {"jwt_issuer": "https://issuer.example.org/", "jwt_audience": "retain"}}
+    notes = chart.render(values, name="retain", namespace="prod")["retain/templates/NOTES.txt"]
+    assert "keys create" not in notes
+
+
+def test_the_addresses_of_the_ingress_controller_are_trusted(chart: Any) -> None:
+    container = server(render(chart, {"forwardedAllowIps": "10.244.0.0/16"}))
+    assert {"name": "FORWARDED_ALLOW_IPS", "value": "10.244.0.0/16"} in container["env"]
+    assert "FORWARDED_ALLOW_IPS" not in str(render(chart, {}))

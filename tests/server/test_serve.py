@@ -28,7 +28,7 @@ from retain.cli import serve_command
 from retain.cli.main import main
 from retain.server import serve
 from tests.conftest import new_database
-from tests.server.running import Process
+from tests.server.running import Process, running
 
 
 def fail_if_listening(address: str) -> None:
@@ -70,6 +70,43 @@ def test_a_public_address_requires_a_key(tmp_path: Path) -> None:
             serve.serve(settings, fail_if_listening)
         Keys(memory.database).create("acme", "a test", ["read"])
         check_host(memory.settings, keys_exist=Keys(memory.database).exist())
+
+
+def test_a_server_that_always_requires_keys_starts_before_the_first_one(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/a.db"
+    with Process(database, host="0.0.0.0", auth="keys") as process:
+        process.address = ("127.0.0.1", process.address[1])
+        assert process.request("GET", "/readyz")[0] == 200
+        assert process.request("GET", "/api/sessions")[0] == 401
+        with Memory.open(database) as memory:
+            _, key = Keys(memory.database).create("acme", "first", ["read"])
+        process.key = key
+        assert process.request("GET", "/api/sessions")[0] == 200
+
+
+@pytest.mark.parametrize("trusted", ["127.0.0.1", ""])
+def test_clients_behind_a_trusted_proxy_have_their_own_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str
+) -> None:
+    """Without the variable, the header is ignored: anybody could send it."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    settings = Settings(
+        database=f"sqlite:///{tmp_path}/a.db", auth="keys", rate_per_second=5, embedder="static"
+    )
+
+    def status(connection: http.client.HTTPConnection, client: str, number: int = 0) -> int:
+        headers = {"X-Forwarded-For": client, "Authorization": f"Bearer rtn_wrong{number}"}
+        connection.request("GET", "/api/sessions", headers=headers)
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+    with Memory.open(settings=settings) as memory, running(memory, jobs=False) as (_, address):
+        connection = http.client.HTTPConnection(*address, timeout=10)
+        statuses = {status(connection, "203.0.113.1", number) for number in range(1, 20)}
+        assert statuses == {401, 429}
+        assert status(connection, "203.0.113.2") == (401 if trusted else 429)
+        connection.close()
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,13 @@ def allows_requests_without_key(settings: Settings) -> bool:
 
 
 def check_host(settings: Settings, *, keys_exist: bool) -> None:
-    """Raise SettingsError if a server without keys would listen to other machines."""
-    if keys_exist or is_loopback(settings.host) or settings.jwt_issuer:
+    """Raise SettingsError if a server without keys would listen to other machines.
+
+    With `auth: keys`, it may: it rejects all requests until a key is created.
+    """
+    if keys_exist or is_loopback(settings.host):
+        return
+    if settings.auth == "keys" or settings.jwt_issuer:
         return
     problem = (
         f"is {settings.host}, which other machines can reach, and there is no key yet: create one "

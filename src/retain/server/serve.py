@@ -180,7 +180,8 @@ def server(
         lifespan="on",
         log_config=None,
         access_log=False,
-        proxy_headers=False,
+        # uvicorn reads the addresses of trusted proxies from this variable.
+        proxy_headers=bool(os.environ.get("FORWARDED_ALLOW_IPS")),
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )

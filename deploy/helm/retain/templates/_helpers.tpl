@@ -68,6 +68,8 @@ envFrom:
       name: {{ include "retain.databaseSecret" . }}
       key: url
 {{ end -}}
+- name: RETAIN_AUTH
+  value: keys
 - name: RETAIN_ALLOWED_HOSTS
   value: {{ include "retain.hosts" . | quote }}
 {{- range $name, $value := .Values.settings }}
