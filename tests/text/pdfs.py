@@ -44,9 +44,15 @@ def pdf(
 
 def bomb(size: int) -> bytes:
     """A page whose content is a few kilobytes, and unpacks to `size` bytes."""
-    maker = zlib.compressobj(9)
     piece = b"BT (a) Tj ET\n" * (1 << 16)
-    packed = b"".join(maker.compress(piece) for _ in range(size // len(piece))) + maker.flush()
+    count = size // len(piece)
+    checksum = 1
+    for _ in range(count):
+        checksum = zlib.adler32(piece, checksum)
+    # After a full flush, equal pieces are compressed to equal bytes: one is enough.
+    maker = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    compressed = maker.compress(piece) + maker.flush(zlib.Z_FULL_FLUSH)
+    packed = b"\x78\xda" + compressed * count + maker.flush() + checksum.to_bytes(4, "big")
     return pdf("x", packed=packed)
 
 
