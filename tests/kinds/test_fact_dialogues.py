@@ -1,4 +1,4 @@
-"""Learning from 200 scripted dialogues with known truth, with faithful and with unfaithful models.
+"""Learning from scripted dialogues with known truth, 200 with CHAOS=full, and from unfaithful models.
 
 A grammar writes the dialogues: moves, jobs, preferences, negations, corrections, two people of one
 name, sarcasm that is marked, and injected instructions. A faithful model double knows what each
@@ -21,10 +21,11 @@ from retain import Memory, NewMessage, Scope
 from retain.kinds.facts import Fact
 from retain.kinds.facts.resolution import is_exclusive, meaning
 from retain.testing import ModelRequest, ScriptedModel
+from tests.chaos.sizes import FULL
 from tests.conftest import Now
 from tests.kinds.test_summaries import with_model
 
-DIALOGUES = 200
+DIALOGUES = 200 if FULL else 80
 DIALOGUES_ON_POSTGRES = 20  # they vary the input, not what the engine does with it
 UNFAITHFUL_DIALOGUES = 20
 Open = Callable[..., Memory]
