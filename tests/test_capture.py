@@ -57,6 +57,7 @@ def test_a_small_result_is_returned_unchanged(me: Scope) -> None:
     assert list(me.refs.list()) == []
 
 
+@pytest.mark.slow_on_postgres
 def test_bytes_and_json_are_stored_with_their_media_type(me: Scope) -> None:
     data = bytes(range(256)) * 100
     rows = [{"id": number, "name": "x" * 20} for number in range(500)]
@@ -109,6 +110,7 @@ def test_an_exception_of_the_function_is_raised_unchanged(me: Scope) -> None:
     assert error.value is problem
 
 
+@pytest.mark.slow_on_postgres
 def test_session_and_name_can_be_set(me: Scope) -> None:
     session = me.sessions.resume().id
     line = captured(me, session=session, name="npm install")(lambda: LARGE)()
@@ -139,6 +141,7 @@ def test_long_arguments_are_shortened_and_others_left_out(me: Scope) -> None:
     assert "'xxx" in line
 
 
+@pytest.mark.slow_on_postgres
 def test_async_functions_with_sync_and_async_scopes(url: str, me: Scope) -> None:
     """The loop is not blocked, and an AsyncScope is awaited."""
 

@@ -176,6 +176,7 @@ def test_a_fact_that_has_ended_is_not_current(me: Scope) -> None:
     assert len(me.facts.list(include_replaced=True)) == 1
 
 
+@pytest.mark.slow_on_postgres
 def test_facts_from_tools_wait_for_a_person(memory: Memory, me: Scope) -> None:
     tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
     fact = clara(tool)
@@ -194,6 +195,7 @@ def test_a_pending_fact_that_the_user_states_is_active(memory: Memory, me: Scope
     assert me.facts.get(fact.id).status == "active"
 
 
+@pytest.mark.slow_on_postgres
 def test_only_a_person_changes_a_confirmed_fact(memory: Memory, me: Scope) -> None:
     fact = me.facts.confirm(clara(me).id)
     agent = as_agent(memory)
@@ -300,6 +302,7 @@ def test_other_users_have_their_own_facts(memory: Memory, me: Scope) -> None:
     assert memory.scope(tenant="acme", user="ada", agent="planner").facts.list().items == [fact]
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -333,6 +336,7 @@ def test_a_time_is_not_combined_with_replaced_facts(me: Scope) -> None:
         me.facts.list(status="active", include_replaced=True)
 
 
+@pytest.mark.slow_on_postgres
 def test_bad_corrections_change_nothing(me: Scope) -> None:
     fact = clara(me, valid_from=MAY)
     for statement, since, problem in (
@@ -347,6 +351,7 @@ def test_bad_corrections_change_nothing(me: Scope) -> None:
         me.facts.list(status="active", at=MAY)
 
 
+@pytest.mark.slow_on_postgres
 def test_mcp_hides_pending_facts(memory: Memory, me: Scope) -> None:
     """The answer of a tool reaches a model's prompt, which pending facts must not."""
     fact = clara(memory.scope(tenant="acme", user="ada", agent="scout", source="tool"))
@@ -361,6 +366,7 @@ def test_mcp_hides_pending_facts(memory: Memory, me: Scope) -> None:
 # -- trust -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgres
 def test_an_agent_cannot_bring_back_what_a_person_retracted(memory: Memory, me: Scope) -> None:
     agent = as_agent(memory)
     wrong = clara(agent)
@@ -371,6 +377,7 @@ def test_an_agent_cannot_bring_back_what_a_person_retracted(memory: Memory, me: 
     assert (again.status, again.confirmed) == ("active", True)
 
 
+@pytest.mark.slow_on_postgres
 def test_an_agent_can_state_again_what_an_agent_retracted(memory: Memory) -> None:
     agent = as_agent(memory)
     fact = agent.facts.add("Clara likes tea.", subject="Clara")
@@ -437,6 +444,7 @@ def test_pending_facts_are_for_people(memory: Memory, me: Scope) -> None:
     assert me.facts.review().items == [me.facts.get(pending.id)]
 
 
+@pytest.mark.slow_on_postgres
 def test_a_correction_by_a_tool_waits_for_a_person(memory: Memory, me: Scope) -> None:
     fact = clara(as_agent(memory))
     tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
@@ -460,6 +468,7 @@ def test_forgetting_an_agent_restores_what_it_replaced(memory: Memory, me: Scope
     assert all(finding.ok for finding in memory.verify())
 
 
+@pytest.mark.slow_on_postgres
 def test_an_agent_cannot_forget_what_a_person_retracted(memory: Memory, me: Scope) -> None:
     agent = as_agent(memory)
     wrong = clara(agent)
