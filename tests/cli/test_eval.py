@@ -53,6 +53,7 @@ def test_retrieval_of_all_three(evaluate: Evaluate, tmp_path: Path) -> None:
     done = evaluate("locomo.json lme.json.gz chats --json")
     assert done.returncode == 0, done.stderr
     assert "lme.json.gz (LongMemEval): 2 questions" in done.stderr
+    assert "lme.json.gz (LongMemEval): 1 of 2" in done.stderr
     report = json.loads(done.stdout)
     assert report == report_of(tmp_path / "retain-eval")
     assert report["complete"]

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from retain.base.version import VERSION
 from retain.cli.command import Arguments, Command, load_settings
 from retain.cli.output import print_table, progress
 from retain.evaluation.benchmark_files import TITLES, BenchmarkFile, GoldQuestion, read_benchmark
-from retain.evaluation.evaluate import Evaluation, ResultFile, choose_questions
+from retain.evaluation.evaluate import Evaluation, Progress, ResultFile, choose_questions
 from retain.evaluation.evaluation_report import render_report
 from retain.evaluation.judge import as_chat_model
 from retain.evaluation.scores import summarize
@@ -50,9 +51,9 @@ def evaluate(arguments: Arguments) -> int:
     try:
         for run in runs:
             label = f"{run.file.path.name} ({TITLES[run.file.benchmark]})"
-            print(f"{label}: {len(run.questions):,} questions", file=sys.stderr)
-            with progress(label) as bar:
-                evaluation.run(run.file, run.questions, run.results, bar)
+            print(f"{label}: {len(run.questions):,} questions", file=sys.stderr, flush=True)
+            with _progress(label) as show:
+                evaluation.run(run.file, run.questions, run.results, show)
         is_complete = True
     finally:
         report = _report(description, evaluation, runs, is_complete=is_complete)
@@ -71,6 +72,21 @@ def evaluate(arguments: Arguments) -> int:
         _print_summary(report)
         print(f"\nThe report is {folder / 'report.md'}.")
     return 0
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Progress]:
+    """Show a progress bar on a terminal; elsewhere print a line for every tenth of the questions."""
+
+    def print_tenth(done: int, total: int) -> None:
+        if done and done * 10 // total > (done - 1) * 10 // total:
+            print(f"{label}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    if sys.stderr.isatty():
+        with progress(label) as bar:
+            yield bar
+    else:
+        yield print_tenth
 
 
 class _Run:
