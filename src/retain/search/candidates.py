@@ -96,23 +96,20 @@ def digest_of_words(text: str, terms: Sequence[str], metadata: Sequence[str]) ->
     terms:    the index words of the text
     metadata: the index words of author, title and time
     """
-    every_word = [*terms, *metadata]
-    counts: dict[str, int] = dict.fromkeys(every_word, 1)
-    repeated: list[str] = []
-    distinct = list(counts)
-    if len(distinct) < len(every_word):
-        counts = Counter(every_word)
-        repeated = [word for word, count in counts.items() if count > 1][:MAX_SHORT]
-        distinct = repeated + [word for word, count in counts.items() if count == 1]
+    counts = Counter([*terms, *metadata])
+    repeated = [word for word, count in counts.items() if count > 1][:MAX_SHORT]
+    distinct = repeated + [word for word, count in counts.items() if count == 1]
     stop = words.stop_words(terms)
-    text_length = len(terms) - list(map(stop.__contains__, terms)).count(True)
-    metadata_length = len(metadata) - list(map(stop.__contains__, metadata)).count(True)
+    stop_words = sum(map(counts.__getitem__, stop.intersection(counts)))
+    question_words = 0
+    if only_asks(text):
+        question_words = sum(word not in stop for word in terms)
     return Digest(
         distinct,
         _pack_counts([counts[word] for word in repeated]),
-        1 + text_length + metadata_length,
+        1 + len(terms) + len(metadata) - stop_words,
         contains_question(text),
-        text_length if only_asks(text) else 0,
+        question_words,
         zlib.crc32(" ".join(terms).encode()) if terms else 0,
     )
 

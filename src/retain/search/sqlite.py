@@ -137,10 +137,10 @@ class SqliteEngine(IndexReader):
             for number, tenant, user, kind, session, author, title, text, at, place in rows:
                 terms = text_words(text)
                 metadata = metadata_words(author, title, at)
-                every_term = {*terms, *metadata, *marks(kind, session, place)}
+                digest = digest_of_words(text, terms, metadata)
+                every_term = {*digest.words, *marks(kind, session, place)}
                 word_rows.append(_fts5_row(number, tenant, user, every_term))
-                packed = digest_of_words(text, terms, metadata).pack()
-                digests.append({"number": number, "digest": packed})
+                digests.append({"number": number, "digest": digest.pack()})
             tx.many(INSERT_WORDS, word_rows)
             tx.many(PUT_DIGEST, digests)
             after = rows[-1][0]
@@ -469,7 +469,7 @@ def _fts5_row(number: int, tenant: str, user: str | None, words: Collection[str]
     Each word has a suffix for tenant and user, so that the list of a word's rows is short.
     """
     suffix = f".{short_hash(tenant)}{_owner(user)}"
-    return {"number": number, "words": " ".join([word + suffix for word in words])}
+    return {"number": number, "words": f"{suffix} ".join(words) + suffix}
 
 
 def _owner(user: str | None) -> str:
