@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from retain import Memory, Scope
@@ -17,6 +19,7 @@ from retain.base.errors import Invalid, NotFound
 from retain.jobs import retention
 from retain.jobs.runner import JobRunner
 from retain.storage.database import Transaction, Work
+from retain.storage.sqlite import maintenance
 from retain.testing import with_faults
 from tests.conftest import Now
 from tests.storage.behind import fill, hashes, raw
@@ -176,6 +179,36 @@ def plant_state(count: int) -> Callable[[Transaction], None]:
     sql = """insert into state (tenant, area, key, value, version, expires_at, created_at, updated_at)
              values (:tenant, 'tenant', :key, '1', 1, :now + 1, :now, :now)"""
     return lambda tx: tx.many(sql, rows)
+
+
+def test_a_purge_merges_the_index_before_most_rows_are_gone(
+    tmp_path: Path, time_: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of the merge skips the words of removed rows, and other writers wait for it."""
+    monkeypatch.setattr(retention, "BATCH_SIZE", 100)
+    monkeypatch.setattr(retention, "ROWS_PER_TIDYING", 100)
+    monkeypatch.setattr(maintenance, "MIN_REMOVED_ROWS", 100)
+    merge = maintenance.merge_search_index
+    removed_before_merge: list[Any] = []
+
+    def record(connection: apsw.Connection) -> None:
+        removed_before_merge.append(connection.execute("select removed from search_absorbed").get)
+        merge(connection)
+
+    monkeypatch.setattr(maintenance, "merge_search_index", record)
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", clock=time_) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        add_messages(me, 1000)
+        time_.pass_days(40)
+        me.sessions.add("new")
+        add_messages(me, 10, "new")
+        assert memory.purge(days=30).messages == 1000
+        assert removed_before_merge[0] >= 400
+        assert max(removed_before_merge) <= 600
+        assert removed_before_merge[-1] <= 200
+        assert [hit.seq for hit in me.search("x 7", limit=1)] == [8]
+        assert all(finding.ok for finding in memory.verify())
 
 
 def test_writers_and_readers_continue_during_a_purge(open_memory: Callable[..., Memory]) -> None:

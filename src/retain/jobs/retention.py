@@ -22,6 +22,8 @@ from retain.storage.database import Transaction
 from retain.storage.writer import Change, Writer
 
 BATCH_SIZE = 500
+ROWS_PER_TIDYING = 5_000
+"""Removed rows after which the index may have to be tidied."""
 INTERVAL_SECONDS = 3600.0
 LEASE_SECONDS = 60.0
 PAUSE_SECONDS = 0.002
@@ -176,6 +178,7 @@ def _in_batches(
 ) -> Iterator[int]:
     """Remove batches until none is left, with pauses for other writers; yield the size of each."""
     size = BATCH_SIZE
+    untidied = 0
     while True:
         try:
             removed = writer.write(
@@ -190,8 +193,12 @@ def _in_batches(
             continue
         if removed is None:
             return
+        untidied += removed
         if emergency:
             writer.database.compact()
+        elif untidied >= ROWS_PER_TIDYING:
+            untidied = 0
+            writer.database.tidy_index()
         yield removed
         sleep(PAUSE_SECONDS)
 

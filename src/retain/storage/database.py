@@ -177,6 +177,13 @@ class Database(Protocol):
         """Write a consistent copy while others go on reading and writing."""
         ...
 
+    def tidy_index(self) -> None:
+        """Remove the words of removed rows from the index if there are many.
+
+        Call it after every few thousand removed rows; it lets others write meanwhile.
+        """
+        ...
+
     def compact(self, *, emergency: bool = False) -> bool:
         """Return freed space to the disk and leave nothing readable of deleted rows.
 

@@ -90,6 +90,9 @@ class TransactionDatabase:
     def backup(self, target: Path) -> NoReturn:
         raise _not_in_a_transaction("make a backup")
 
+    def tidy_index(self) -> NoReturn:
+        raise _not_in_a_transaction("compact the database")
+
     def compact(self, *, emergency: bool = False) -> NoReturn:
         raise _not_in_a_transaction("compact the database")
 

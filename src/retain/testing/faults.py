@@ -205,6 +205,10 @@ class FaultyDatabase:
         """Back up the real database."""
         self._database.backup(target)
 
+    def tidy_index(self) -> None:
+        """Tidy the index of the real database."""
+        self._database.tidy_index()
+
     def compact(self, *, emergency: bool = False) -> bool:
         """Compact the real database."""
         return self._database.compact(emergency=emergency)

@@ -502,6 +502,9 @@ class PostgresDatabase:
         finally:
             partial.unlink(missing_ok=True)
 
+    def tidy_index(self) -> None:
+        """Do nothing: words are removed with their rows."""
+
     def compact(self, *, emergency: bool = False) -> bool:
         """Do nothing: autovacuum reuses the space."""
         return True

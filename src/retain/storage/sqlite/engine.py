@@ -421,6 +421,11 @@ class SqliteDatabase:
         with self._own_connection(writing=not self._read_only) as connection:
             maintenance.copy(connection, target)
 
+    def tidy_index(self) -> None:
+        if self._with_reader(maintenance.is_half_removed):
+            with self._own_connection() as connection:
+                maintenance.merge_search_index(connection)
+
     def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)

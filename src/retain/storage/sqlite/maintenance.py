@@ -14,6 +14,8 @@ from retain.storage.database import Finding, Step
 from retain.storage.files import make_private, sync_folder
 from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
+MIN_REMOVED_ROWS = 5_000
+"""With fewer removed rows, the full-text index is merged only when the file is compacted."""
 COLUMN_TYPES = {
     "{key}": "text",
     "{text}": "text",
@@ -105,7 +107,7 @@ def copy(connection: apsw.Connection, target: Path) -> None:
 
 def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
     """Return free pages to the disk, a few at a time to let others write, and empty the log."""
-    _merge_search_index(connection)
+    merge_search_index(connection)
     free_pages = _free_pages(connection)
     previous = -1
     while free_pages and free_pages != previous:
@@ -121,7 +123,20 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
     return is_truncated
 
 
-def _merge_search_index(connection: apsw.Connection) -> None:
+def is_half_removed(connection: apsw.Connection) -> bool:
+    """Return whether half of the rows in the full-text index were removed.
+
+    Then it should be merged before more are removed. A step of the merge ends when it has written
+    its pages, however many words of removed rows it skips meanwhile: with hardly any rows left, one
+    step would skip all of them.
+    """
+    ((removed, remaining),) = connection.execute(
+        "select removed, (select count(*) from search_words_docsize) from search_absorbed"
+    ).fetchall()
+    return int(str(removed)) >= max(MIN_REMOVED_ROWS, int(str(remaining)))
+
+
+def merge_search_index(connection: apsw.Connection) -> None:
     """Merge the full-text index if rows were removed; until then, its pages hold their words."""
     if not connection.execute(
         "select 1 from sqlite_master where name = 'search_absorbed'"
