@@ -108,6 +108,8 @@ class Story:
             "knowledge": "/memory/knowledge",
             "document": f"/memory/knowledge?doc={self.document}",
             "search": "/search?q=Where+does+Clara+live%3F",
+            "users": "/users",
+            "user": "/users/default",
             "operations": "/operations",
             "operations-by-model": "/operations?by=model",
             "calls": "/operations/calls",

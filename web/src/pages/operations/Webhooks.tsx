@@ -37,7 +37,7 @@ export function Webhooks() {
         <Empty title="No webhooks yet">
           <p>
             A webhook tells another program what was added, changed, learned or removed. The server must record events:{" "}
-            <code>events: on</code> in its settings.
+            <code className={css.setting}>events: on</code> in its settings.
           </p>
         </Empty>
       )}

@@ -3,7 +3,7 @@ import type { FactChange } from "../../../api/index";
 import type { Pages } from "../../../api/load";
 import { useApp } from "../../../app/context";
 import { Empty, Failure, Loading } from "../../../ui/states";
-import { byDay, stepsOf } from "./fact";
+import { byDay, joinRepeats, stepsOf } from "./fact";
 import css from "./facts.module.css";
 import { StepItem } from "./StepItem";
 
@@ -18,7 +18,7 @@ export function Timeline({ changes, filtered, clear }: Props) {
   return (
     <>
       <div className={css.days} inert={changes.stale} aria-busy={changes.stale}>
-        {byDay(complete).map(({ day, steps }) => (
+        {byDay(joinRepeats(complete)).map(({ day, steps }) => (
           <section key={day} aria-label={day}>
             <h2>{day}</h2>
             <ol className={css.timeline}>

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Entity, Fact, FactChange } from "../../../api/index";
 import { fullDate } from "../../../ui/time";
-import { byDay, bySubject, isPast, isUndoable, stepsOf, validity } from "./fact";
+import { byDay, bySubject, isPast, isUndoable, joinRepeats, stepsOf, validity } from "./fact";
 
 const fact = (values: Partial<Fact>): Fact =>
   ({ id: "1", subject: "user", status: "active", valid_from: null, valid_to: null, ...values }) as Fact;
@@ -107,4 +107,15 @@ test("steps of one day are together, each with its messages once", () => {
     [fullDate("2026-05-01T12:00:00Z"), ["1"]],
   ]);
   expect(steps[1]?.evidence).toEqual([message]);
+});
+
+test("a fact that is said again and again is one step", () => {
+  const said = (step: string, seq: number, values: Partial<FactChange> = {}) =>
+    change(step, "supported", "x", { evidence: [{ session: "trip", seq }], ...values });
+  const steps = stepsOf([change("1", "added", "x"), said("2", 2), said("3", 3), said("4", 4, { undone: true })]);
+  expect(joinRepeats(steps).map(({ id, evidence }) => [id, evidence.map(({ seq }) => seq)])).toEqual([
+    ["4", [4]],
+    ["3", [2, 3]],
+    ["1", []],
+  ]);
 });

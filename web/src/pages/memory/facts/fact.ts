@@ -117,6 +117,36 @@ export function stepsOf(changes: readonly FactChange[]): Step[] {
   });
 }
 
+/** Steps, newest first, in which a fact that is said again and again is one step with all its messages. */
+export function joinRepeats(steps: readonly Step[]): Step[] {
+  const joined: Step[] = [];
+  for (const step of steps) {
+    const newer = joined.at(-1);
+    if (newer && isRepeatOf(newer, step)) {
+      joined[joined.length - 1] = { ...newer, evidence: [...step.evidence, ...newer.evidence] };
+    } else {
+      joined.push(step);
+    }
+  }
+  return joined;
+}
+
+/** True if both steps only say the same fact again on the same day. */
+function isRepeatOf(newer: Step, step: Step): boolean {
+  const [line, ...others] = step.lines;
+  const [newerLine, ...newerOthers] = newer.lines;
+  return (
+    others.length + newerOthers.length === 0 &&
+    line?.label === ACTIONS.supported &&
+    newerLine?.label === ACTIONS.supported &&
+    line.fact === newerLine.fact &&
+    step.source === newer.source &&
+    !step.undone &&
+    !newer.undone &&
+    fullDate(step.at) === fullDate(newer.at)
+  );
+}
+
 /** Steps by the day on which they were made, in the same order. */
 export function byDay(steps: readonly Step[]): { day: string; steps: Step[] }[] {
   const days: { day: string; steps: Step[] }[] = [];
