@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
 import hmac
 import http.server
@@ -152,11 +153,15 @@ def pem(form: Any) -> bytes:
     return RSA.public_key().public_bytes(serialization.Encoding.PEM, form)
 
 
+@functools.cache
+def unknown_key() -> Any:
+    """Return a key that is not published; it takes half a second to create."""
+    return rsa.generate_private_key(65537, 2048)
+
+
 def confusions() -> dict[str, Callable[[], str]]:
     good = signed()
     head, body, signature = good.split(".")
-    other = rsa.generate_private_key(65537, 2048)
-    own = public(RSAAlgorithm, other, "mine")
     return {
         "none": lambda: f"{encoded({'alg': 'none', 'kid': 'rsa'})}.{body}.",
         "None": lambda: f"{encoded({'alg': 'None', 'kid': 'rsa'})}.{body}.{signature}",
@@ -176,16 +181,18 @@ def confusions() -> dict[str, Callable[[], str]]:
         ),
         "an algorithm that the key is not for": lambda: signed(RSA, "PS256"),
         "another key's kind": lambda: signed(EC, "ES256", "rsa"),
-        "a key that is not published": lambda: signed(other, "RS256", "mine"),
-        "a key in the token": lambda: signed(other, header={"jwk": own}),
+        "a key that is not published": lambda: signed(unknown_key(), "RS256", "mine"),
+        "a key in the token": lambda: signed(
+            unknown_key(), header={"jwk": public(RSAAlgorithm, unknown_key(), "mine")}
+        ),
         "a key behind an address": lambda: signed(
-            other, header={"jku": "https://evil.example.org/jwks.json"}
+            unknown_key(), header={"jku": "https://evil.example.org/jwks.json"}
         ),
         "a certificate behind an address": lambda: signed(
-            other, header={"x5u": "https://evil.example.org/x"}
+            unknown_key(), header={"x5u": "https://evil.example.org/x"}
         ),
-        "a file as the key's id": lambda: signed(other, kid="../../../dev/null"),
-        "SQL as the key's id": lambda: signed(other, kid="x' union select 'rsa"),
+        "a file as the key's id": lambda: signed(unknown_key(), kid="../../../dev/null"),
+        "SQL as the key's id": lambda: signed(unknown_key(), kid="x' union select 'rsa"),
         "no key's id among many": lambda: signed(kid=None),
         "an id that is no text": lambda: (
             f"{encoded({'alg': 'RS256', 'kid': ['rsa']})}.{body}.{signature}"

@@ -20,7 +20,9 @@ test("days are in UTC and include today", () => {
   expect(week).toEqual({ unit: "day", from: timestamp("2026-11-09"), until: timestamp("2026-11-16") });
   expect(starts(week)).toHaveLength(7);
   expect(starts(period("90d", "", "", NOW))).toHaveLength(90);
-  expect(period("nonsense", "", "", NOW)).toEqual(week);
+  for (const unknown of ["nonsense", "__proto__", "constructor"]) {
+    expect(period(unknown, "", "", NOW)).toEqual(week);
+  }
 });
 
 test("a custom period includes both days, in any order", () => {

@@ -2,6 +2,11 @@
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 export const MAX_DAYS = 366;
+const DAYS = new Map([
+  ["7d", 7],
+  ["30d", 30],
+  ["90d", 90],
+]);
 
 export type Unit = "hour" | "day";
 export type Period = { unit: Unit; from: number; until: number };
@@ -29,7 +34,7 @@ export function period(choice: string, from: string, to: string, now: number): P
       return { unit: until - start <= 2 * DAY ? "hour" : "day", from: start, until };
     }
   }
-  const days = { "7d": 7, "30d": 30, "90d": 90 }[choice] ?? 7;
+  const days = DAYS.get(choice) ?? 7;
   return { unit: "day", from: tomorrow - days * DAY, until: tomorrow };
 }
 

@@ -22,7 +22,11 @@ export type SearchQuery = {
   session: string;
 };
 
-const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
+const DAYS = new Map([
+  ["day", 1],
+  ["week", 7],
+  ["month", 30],
+]);
 const isDay = (text: string) => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(new Date(text).getTime());
 
 export function parseQuery(query: URLSearchParams): SearchQuery {
@@ -31,7 +35,7 @@ export function parseQuery(query: URLSearchParams): SearchQuery {
   return {
     q: query.get("q") ?? "",
     kinds: KINDS.filter((kind) => kinds.includes(kind)),
-    since: since in DAYS || isDay(since) ? since : "",
+    since: DAYS.has(since) || isDay(since) ? since : "",
     until: isDay(until) ? until : "",
     agent: query.get("agent") ?? "",
     session: query.get("session") ?? "",
@@ -46,7 +50,7 @@ export function addressOf(search: SearchQuery): string {
 
 /** The period as API parameters: days are in the user's time zone, and the last one is included. */
 export function span({ since, until }: SearchQuery, now = new Date()): { since: string | null; until: string | null } {
-  const days = DAYS[since];
+  const days = DAYS.get(since);
   const from = days ? new Date(now.getTime() - days * 86_400_000).toISOString() : midnight(since);
   return { since: from ?? null, until: midnight(until, 1) ?? null };
 }

@@ -28,6 +28,7 @@ test("of a long text the part with the most marks is shown, and all of a short o
 test("the query is parsed from the address, without invalid values", () => {
   const search = parseQuery(new URLSearchParams("q=x&kinds=notes,evil,refs&since=week&until=never"));
   expect(search).toMatchObject({ q: "x", kinds: ["notes", "refs"], since: "week", until: "" });
+  expect(parseQuery(new URLSearchParams("since=__proto__")).since).toBe("");
   expect(addressOf(search)).toBe("/search?q=x&kinds=notes%2Crefs&since=week");
   const now = new Date("2026-03-08T12:00:00Z");
   expect(span(search, now)).toEqual({ since: "2026-03-01T12:00:00.000Z", until: null });
