@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import os
 import platform
@@ -343,12 +344,13 @@ def test_the_announcement_names_mcp_only_if_it_is_served(
 def test_a_library_that_still_loads_does_not_crash_the_exit(tmp_path: Path) -> None:
     """Its native code may abort the interpreter's exit, so that is left out."""
     script = """
-import atexit, os, signal, sys, threading
+import atexit, gc, os, signal, sys, threading
 from retain.chat import warm_up
 from retain.cli.main import main
 atexit.register(print, "the interpreter exits")
 warm_up._JOIN_SECONDS = 0.1
 def load(memory, stopping):
+    print("garbage is collected:", gc.isenabled())
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait()
 warm_up._load = load
@@ -359,7 +361,22 @@ sys.exit(main(["serve", "--database", "memory:", "--port", "0"]))
     )
     assert done.returncode == 0, done.stderr
     assert "retain listens on" in done.stdout
+    assert "garbage is collected: True" in done.stdout
     assert "the interpreter exits" not in done.stdout
+
+
+def test_garbage_is_not_collected_until_the_server_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking for it among all modules would delay the start."""
+    is_enabled: list[bool] = []
+
+    def serve(settings: Settings, announce: object, *, jobs: bool) -> int:
+        is_enabled.append(gc.isenabled())
+        raise SettingsError(where="port", problem="is in use")
+
+    monkeypatch.setattr("retain.server.serve.serve", serve)
+    assert main(["serve", "--database", "memory:"]) != 0
+    assert is_enabled == [False]
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(("flags", "expected"), [([], True), (["--no-jobs"], False)])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -60,6 +60,7 @@ EXPECTED = (RetainError, HTTPException, ValidationError)
 class Problem(BaseModel):
     """The description of an error."""
 
+    model_config = ConfigDict(defer_build=True)
     type: str = Field(description="The name of the error type.", examples=["/problems/not-found"])
     title: str
     status: int

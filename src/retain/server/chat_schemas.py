@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from retain.api.rendering import as_json
-from retain.api.schemas import LENIENT, STRICT, Name, Text
+from retain.api.schemas import DEFERRED, LENIENT, STRICT, Name, Text
 from retain.api.value_limits import NOT_BLANK, parameter_limits
 from retain.base.errors import Invalid
 from retain.chat.group import MAX_AGENTS
@@ -201,6 +201,7 @@ class MessagesRequest(Paged):
 class Usage(BaseModel):
     """Tokens, cost and latency of all model calls of the turn."""
 
+    model_config = DEFERRED
     model: str
     tokens_in: int
     tokens_out: int
@@ -211,6 +212,7 @@ class Usage(BaseModel):
 class Reply(BaseModel):
     """An agent's answer."""
 
+    model_config = DEFERRED
     session_id: str
     agent_id: str
     key: str = Field(description="The turn's idempotency key.")
@@ -235,6 +237,7 @@ class Reply(BaseModel):
 class Replies(BaseModel):
     """The answers of the agents of a group, in order."""
 
+    model_config = DEFERRED
     session_id: str
     key: str
     replies: list[Reply]
@@ -243,6 +246,7 @@ class Replies(BaseModel):
 class TurnState(BaseModel):
     """The state of a turn."""
 
+    model_config = DEFERRED
     session_id: str
     key: str
     asked_seq: int | None = Field(
@@ -257,6 +261,7 @@ class TurnState(BaseModel):
 class ChatSession(BaseModel):
     """A conversation, with the number of messages that its summary covers."""
 
+    model_config = DEFERRED
     id: str
     user: str
     agent: str
@@ -280,6 +285,7 @@ class ChatSession(BaseModel):
 class ChatSessionPage(BaseModel):
     """Conversations, most recently used first."""
 
+    model_config = DEFERRED
     data: list[ChatSession]
     next: str | None = Field(
         description="The cursor for the next page, to send as `after`; null on the last page."

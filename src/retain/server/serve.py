@@ -85,6 +85,7 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
             with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
                 return _serve(mine, listener, ready, parent, jobs=jobs)
 
+        gc.enable()
         with metrics.shared():
             seconds = limits.STOP_SECONDS + 1  # each worker ends by itself before
             return Workers(
@@ -216,6 +217,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         gc.freeze()  # the app itself stays: do not search it for garbage again and again
         gc.set_threshold(GARBAGE_THRESHOLD)
+        gc.enable()
         if self._parent is not None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent
             asyncio.get_running_loop().add_reader(self._parent, self._orphaned)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from retain.api.endpoints import SCOPE_ENDPOINTS
 from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
-from retain.api.schemas import STRICT, Used, build_request_model, method_of
+from retain.api.schemas import DEFERRED, STRICT, Used, build_request_model, method_of
 from retain.context.assemble import Context
 from retain.context.report import Item, Report
 from retain.kinds import KINDS
@@ -29,7 +29,7 @@ _Left = tuple[str, str, int, str]
 class ReportShape(BaseModel):
     """Items in a context and items left out; each has its layer, source, tokens and reason."""
 
-    model_config = ConfigDict(extra="forbid", title="Report")
+    model_config = ConfigDict(extra="forbid", title="Report", defer_build=True)
     budget: Annotated[int, Field(ge=0)]
     tokens: Annotated[int, Field(ge=0)]
     items: list[_Left]
@@ -40,6 +40,7 @@ class ReportShape(BaseModel):
 class ContextAnswer(BaseModel):
     """The context for a model, and the report that explains it."""
 
+    model_config = DEFERRED
     messages: list[dict[str, Any]] = Field(
         description="The messages in the format of OpenAI-compatible services."
     )
