@@ -66,8 +66,9 @@ end $$;
 """
 NO_TENANT = "retain.tenant is not set"
 """The name of a setting that does not exist: reading it is an error with this name in it."""
-_OWN_ROWS = f"""tenant = coalesce(nullif(current_setting('retain.tenant', true), ''),
-    current_setting('{NO_TENANT}'))"""
+# The condition is one call: Citus evaluates every call of an expression with columns by itself.
+_OWN_ROWS = f"""tenant = current_setting(
+    case when current_setting('retain.tenant', true) <> '' then 'retain.tenant' else '{NO_TENANT}' end)"""
 _PROTECT = """do $$
 declare
     table_name text;
@@ -80,7 +81,7 @@ begin
         where n.nspname = {schema_text} and c.relkind in ('r', 'p')
         and not (c.relrowsecurity and c.relforcerowsecurity and exists (  -- a table that has it must not be locked again
             select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant'
-            and pg_get_expr(p.polwithcheck, c.oid) like '%COALESCE%')) order by 1  -- before 0028 it found no rows
+            and pg_get_expr(p.polwithcheck, c.oid) like '%CASE%')) order by 1  -- before 0028 it found no rows
     loop
         visible_rows := own_rows;
         if table_name in ('tenants', 'search_behind', 'keyed') then  -- which tenants there are, are behind, or have keys
@@ -172,10 +173,11 @@ def check_can_dump(connection: Connection) -> None:
 
 _TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
 # The policies' conditions, as the server writes them back.
-_STORED_OWN_ROWS = (
-    "$q$(tenant = COALESCE(NULLIF(current_setting('retain.tenant'::text, true), ''::text), "
-    f"current_setting('{NO_TENANT}'::text)))$q$"
-)
+_STORED_OWN_ROWS = f"""$q$(tenant = current_setting(
+CASE
+    WHEN (current_setting('retain.tenant'::text, true) <> ''::text) THEN 'retain.tenant'::text
+    ELSE '{NO_TENANT}'::text
+END))$q$"""
 _STORED_OWN_OR_ALL_ROWS = f"'(' || {_STORED_OWN_ROWS} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
 _CHECKS = {
     "row-level security is forced on every table": f"""
