@@ -12,7 +12,7 @@ OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-suites mcp-clients system-packages deployment-tools pytest test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all test-cluster check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-suites mcp-clients system-packages deployment-tools pytest test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ audit: tests ## Check every feature of the memory designs that retain is based o
 
 screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
+
+test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster, which loses its rows: DATABASE=URL
+	RETAIN_TEST_DATABASE=$(DATABASE) $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/chaos $(ARGS)
 
 chaos: test-tools ## Run the long crash tests: killed processes, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)

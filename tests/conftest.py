@@ -58,6 +58,8 @@ there in `make test`, because the cases vary the input and not what the engine d
 MANY_ROWS = 1 << 20  # bytes
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
+GIVEN_DATABASE = "TEST_DATABASE"
+"""The database that takes the place of the modern server: `make test-cluster` runs tests on it."""
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
 _started: dict[str, PostgresServer] = {}
 _folders: list[Path] = []
@@ -80,6 +82,8 @@ def installed_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start the servers in the main process; workers find them in the environment."""
     accept_signals()
+    if given := os.environ.get("RETAIN_TEST_DATABASE"):
+        os.environ[GIVEN_DATABASE] = given
     for name in [name for name in os.environ if name.startswith(("RETAIN_", "OPENAI_"))]:
         del os.environ[name]
     # Most tests run as if the encoder were not installed: it takes 20 ms for each message.
@@ -91,6 +95,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder:
         os.environ[IN_MEMORY] = str(folder)
         config.option.basetemp = config.option.basetemp or str(folder / "tests")
+    if GIVEN_DATABASE in os.environ:
+        Memory.open(os.environ[GIVEN_DATABASE], settings=SETTINGS).close()
+        return
     for kind in SERVERS:
         if kind == "debian" and debian_binaries() is None and not os.environ.get("CI"):
             continue
@@ -255,6 +262,11 @@ def url(engine: str, tmp_path: Path, migrated_file: Path) -> Iterator[str]:
 
 def new_database(kind: str, template: str = TEMPLATE) -> Iterator[str]:
     """Yield the address of a database that is dropped at the end of the test."""
+    if GIVEN_DATABASE in os.environ:
+        if kind != "modern" or template != TEMPLATE or _given_in_use:
+            pytest.skip("needs a database of its own")
+        yield from given_database(os.environ[GIVEN_DATABASE])
+        return
     name = f"t_{uuid.uuid4().hex}"
     create_database(kind, name, template)
     yield server_url(kind, name)
@@ -299,6 +311,9 @@ def shared_database(kind: str) -> Iterator[str]:
 
     That takes a few milliseconds, where creating and dropping a database takes a hundred.
     """
+    if GIVEN_DATABASE in os.environ:
+        yield from new_database(kind)
+        return
     if kind not in _shared:
         import psycopg
 
@@ -321,6 +336,35 @@ def shared_database(kind: str) -> Iterator[str]:
         del _shared[kind]
         connection.close()
         administrator(kind).execute(f"drop database if exists {name} with (force)")
+
+
+_given_in_use: list[str] = []
+
+
+def given_database(url: str) -> Iterator[str]:
+    """Yield the address of the given database, and remove the rows of all tenants after the test."""
+    _given_in_use.append(url)
+    try:
+        yield url
+    finally:
+        _given_in_use.clear()
+        remove_tenants(url)
+
+
+def remove_tenants(url: str) -> None:
+    """Remove the rows of all tenants."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set search_path = retain")
+        tables = connection.execute(
+            """select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid
+               where c.relnamespace = 'retain'::regnamespace and c.relkind = 'r' and attname = 'tenant'
+               order by c.relname = 'tenants', c.oid desc"""  # those that refer to others come first
+        ).fetchall()
+        for (tenant,) in connection.execute("select tenant from tenants").fetchall():
+            for (table,) in tables:
+                connection.execute(f"delete from {table} where tenant = %s", [tenant])
 
 
 def remove_rows(connection: psycopg.Connection, tables: set[str]) -> None:

@@ -110,3 +110,5 @@ def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_f
     assert [starter.database.version() for starter in starters] == [number] * 16
     memory.migrations = known  # the migrations that the starters know
     assert [finding for finding in memory.verify() if not finding.ok] == []
+    migrate.down(memory.database, known, to=number - 1)
+    assert memory.database.version() == number - 1

@@ -35,8 +35,10 @@ _SETTLE = """update answers set status = :status, version = :version, body = :bo
 _RELEASE = """delete from answers where tenant = :tenant and principal = :principal and route = :route and key = :key
               and status = 0"""
 _OLD = "select 1 from answers where tenant = :tenant and created_at < :cutoff limit 1"
-_SWEEP = """delete from answers where tenant = :tenant and created_at < :cutoff and (principal, route, key) in (
-                select principal, route, key from answers where tenant = :tenant and created_at < :cutoff limit :size)"""
+_SWEEP = """delete from answers where tenant = :tenant and created_at <= (
+                select max(created_at) from (
+                    select created_at from answers where tenant = :tenant and created_at < :cutoff
+                    order by created_at limit :size) oldest)"""
 
 
 @dataclass(frozen=True)

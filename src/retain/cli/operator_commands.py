@@ -73,11 +73,13 @@ def migrate_up(arguments: Arguments) -> int:
                 memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True
             )
         applied = migrate.up(memory.database, memory.migrations, arguments.to)
+        layout = ""
         if memory.database.version() == memory.migrations[-1].number:
+            layout = memory.database.distribute()
             memory.database.refit()
             with progress("indexing") as bar:
                 catch_up(memory.services, bar, wait=True)
-        return _report_migrations(memory, applied, arguments, "applied")
+        return _report_migrations(memory, applied, arguments, "applied", layout)
 
 
 def migrate_down(arguments: Arguments) -> int:
@@ -255,7 +257,11 @@ def _print_sql(memory: Memory, due: list[migrate.Migration], *, up: bool) -> int
 
 
 def _report_migrations(
-    memory: Memory, migrations: list[migrate.Migration], arguments: Arguments, action: str
+    memory: Memory,
+    migrations: list[migrate.Migration],
+    arguments: Arguments,
+    action: str,
+    layout: str = "",
 ) -> int:
     current = memory.database.version()
     if arguments.json:
@@ -267,6 +273,8 @@ def _report_migrations(
     for migration in migrations:
         print(f"{migration.number:04} {migration.name} {action}")
     print(f"{memory.database.name} is at schema {current}.")
+    if layout:
+        print(layout)
     return 0
 
 

@@ -216,12 +216,20 @@ def _remove_expired_state(
     tx: Transaction, index: Index, cutoff: int | None, size: int
 ) -> int | None:
     """Remove a batch of expired state; None if there is none."""
-    removed = tx.all(
-        """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
-               select area, key from state where tenant = :tenant and expires_at <= :now limit :size)
-           returning area, key""",
+    expired = tx.all(
+        "select area, key from state where tenant = :tenant and expires_at <= :now limit :size",
         size=size,
     )
+    sent = [
+        tx.send(
+            """delete from state where tenant = :tenant and area = :area and key = :key
+               and expires_at <= :now returning area, key""",
+            area=area,
+            key=key,
+        )
+        for area, key in expired
+    ]
+    removed = [row for statement in sent for row in statement.rows()]
     index.remove_all(tx, "state", [index_id(area, key) for area, key in removed])
     return len(removed) or None
 
@@ -230,12 +238,22 @@ def _remove_expired_items(
     tx: Transaction, index: Index, cutoff: int | None, size: int
 ) -> int | None:
     """Remove a batch of expired items; None if there is none."""
-    removed = tx.all(
-        """delete from items where tenant = :tenant and expires_at <= :now and (area, place, key) in (
-               select area, place, key from items where tenant = :tenant and expires_at <= :now limit :size)
-           returning area, place, key""",
+    expired = tx.all(
+        """select area, place, key from items
+           where tenant = :tenant and expires_at <= :now limit :size""",
         size=size,
     )
+    sent = [
+        tx.send(
+            """delete from items where tenant = :tenant and area = :area and place = :place
+               and key = :key and expires_at <= :now returning area, place, key""",
+            area=area,
+            place=place,
+            key=key,
+        )
+        for area, place, key in expired
+    ]
+    removed = [row for statement in sent for row in statement.rows()]
     index.remove_all(tx, "items", [item_index_id(*row) for row in removed])
     return len(removed) or None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
-from retain.search.postgres import PostgresEngine
+from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.search.search_engine import Engine, Item
 from retain.search.sqlite import SqliteEngine
 from retain.storage.database import Database, Row, Transaction
@@ -26,7 +26,9 @@ REMOVE_SEQ = f"{REMOVE_RECORD} and seq = :seq"
 
 def open_index(database: Database, settings: Settings) -> Index:
     """Return the index of a database."""
-    engine = SqliteEngine if isinstance(database, SqliteDatabase) else PostgresEngine
+    if isinstance(database, SqliteDatabase):
+        return Index(SqliteEngine(limits.VECTOR_MEMORY_MIB))
+    engine = CitusEngine if database.is_cluster else PostgresEngine
     return Index(engine(limits.VECTOR_MEMORY_MIB))
 
 

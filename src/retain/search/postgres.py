@@ -67,6 +67,10 @@ ITEMS_AROUND = """unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::
         spans (of_kind, of_id, low, high)
     join search_items on tenant = :tenant and kind = of_kind and id = of_id
     and seq between low and high and (expires_at is null or expires_at > :now)"""
+INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
+        session_id, at, expires_at, role, author, title, text, place, digest, owner, words)
+    values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at,
+        :expires_at, :role, :author, :title, :text, :place, :digest, :owner, :words::int[])"""
 _IS_STRAY = """not exists (
         select 1 from search_items where tenant = :tenant and number = search_words.number)"""
 
@@ -99,25 +103,21 @@ class PostgresEngine(IndexReader):
             {**row, "digest": analysed.pack()} for row, analysed in zip(rows, digests, strict=True)
         ]
         if len(rows) == 1:
-            tx.send(
-                """with added as (
-                       insert into search_items (tenant, kind, id, seq, part, user_id, agent,
-                           board, session_id, at, expires_at, role, author, title, text, place,
-                           digest, owner, words)
-                       values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
-                           :session_id, :at, :expires_at, :role, :author, :title, :text, :place,
-                           :digest, :owner, :words::int[])
-                       returning number, owner, words)
-                   insert into search_words (tenant, word, owner, number)
-                   select :tenant, word, owner, number from added, unnest(words) word""",
-                **rows[0],
-                owner=_owner(rows[0]["user_id"]),
-                words=_array(words[0]),
-            )
+            self._add_one(tx, rows[0], words[0])
             return
         for start in range(0, len(rows), ROWS_PER_STATEMENT):
             end = start + ROWS_PER_STATEMENT
             self._add_many(tx, rows[start:end], words[start:end])
+
+    def _add_one(self, tx: Transaction, row: Mapping[str, Any], words: Sequence[int]) -> None:
+        tx.send(
+            f"""with added as ({INSERT_ITEM} returning number, owner, words)
+                insert into search_words (tenant, word, owner, number)
+                select :tenant, word, owner, number from added, unnest(words) word""",
+            **row,
+            owner=_owner(row["user_id"]),
+            words=_array(words),
+        )
 
     def _add_many(
         self, tx: Transaction, rows: Sequence[Mapping[str, Any]], words: Sequence[Sequence[int]]
@@ -509,6 +509,64 @@ class PostgresEngine(IndexReader):
             model=model,
             dimension=dimension,
         )
+
+
+class CitusEngine(PostgresEngine):
+    """Words and vectors on a cluster, where each tenant is on one of several servers.
+
+    A statement with the tenant's tables alone runs on that server. One that needs the result of
+    another would run on the coordinator, which must not write the rows of others.
+    """
+
+    def _add_one(self, tx: Transaction, row: Mapping[str, Any], words: Sequence[int]) -> None:
+        self._add_many(tx, [row], [words])
+
+    def _add_many(
+        self, tx: Transaction, rows: Sequence[Mapping[str, Any]], words: Sequence[Sequence[int]]
+    ) -> None:
+        tx.many(
+            INSERT_ITEM,
+            [
+                {**row, "owner": _owner(row["user_id"]), "words": _array(hashes)}
+                for row, hashes in zip(rows, words, strict=True)
+            ],
+        )
+        tx.send(
+            """insert into search_words (tenant, word, owner, number)
+               select tenant, word, owner, number from search_items
+               join unnest(:kinds::text[], :ids::text[], :seqs::bigint[], :parts::bigint[])
+                   added (of_kind, of_id, of_seq, of_part)
+               on kind = of_kind and id = of_id and seq = of_seq and part = of_part
+               cross join unnest(words) word
+               where tenant = :tenant""",
+            kinds=[row["kind"] for row in rows],
+            ids=[row["id"] for row in rows],
+            seqs=[row["seq"] for row in rows],
+            parts=[row["part"] for row in rows],
+        )
+
+    def snapshot(self, tx: Transaction) -> tuple[int, int]:
+        """Return the oldest running transaction and the next one on the tenant's server."""
+        snapshot = tx.one(
+            """select pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+                      pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+               from tenants where tenant = :tenant"""
+        )
+        low, high = snapshot or (0, 0)
+        return low, high
+
+    def _vector_mark(self, tx: Transaction, model: str) -> tuple[int, int, int]:
+        """Return the bounds of the coordinator's snapshot, and the newest stamp of a model's vectors.
+
+        The coordinator stamps the vectors, and its transaction ends after the one on the server.
+        """
+        low, high = super().snapshot(tx)
+        newest = tx.one(
+            """select coalesce(max(stamp), 0) from search_vectors
+               where tenant = :tenant and model = :model""",
+            model=model,
+        )
+        return low, high, (newest or (0,))[0]
 
 
 def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:

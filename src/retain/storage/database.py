@@ -108,6 +108,8 @@ class Database(Protocol):
 
     name: str
     """The address without its password, for messages and logs."""
+    is_cluster: bool
+    """Whether tenants are on different servers; all rows of a tenant are on one."""
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         """Run work on one consistent snapshot.
@@ -151,6 +153,10 @@ class Database(Protocol):
 
     def script(self, step: Step) -> str:
         """Return the statements that `step` would run."""
+        ...
+
+    def distribute(self) -> str:
+        """Distribute the tables over the servers of a cluster, and say so; "" if there is none."""
         ...
 
     def refit(self) -> None:

@@ -86,11 +86,14 @@ def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Mi
 
 def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
     """Apply the missing migrations up to a version, and return those that this call applied."""
-    return [
+    applied = [
         migration
         for migration in due_up(database, known, to)
         if database.step(migration.step(up=True))
     ]
+    if applied and applied[-1] is known[-1]:  # a cluster rejects some steps of older versions
+        database.distribute()
+    return applied
 
 
 def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:

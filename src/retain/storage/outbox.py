@@ -78,10 +78,9 @@ def add(tx: Transaction, events: Sequence[NewEvent]) -> None:
     for place, event in enumerate(events, 1):
         tx.send(
             f"""insert into events (tenant, {EVENT_COLUMNS})
-                values (
-                    :tenant,
-                    (select last_number from event_numbers where tenant = :tenant) - :back,
-                    :type, :kind, :verb, :subject, :user, :now)""",
+                select tenant, last_number - :back, :type, :kind, :verb, :subject, :user,
+                    cast(:now as {{time}})
+                from event_numbers where tenant = :tenant""",
             back=len(events) - place,
             type=event.type,
             kind=event.kind,

@@ -33,6 +33,7 @@ class TransactionDatabase:
 
     def __init__(self, database: Database, tx: Transaction) -> None:
         self.name = database.name
+        self.is_cluster = database.is_cluster
         self.is_over = False
         self._database = database
         self._tx = tx
@@ -82,6 +83,9 @@ class TransactionDatabase:
         return self._database.figures()
 
     def step(self, step: Step) -> NoReturn:
+        raise _not_in_a_transaction("migrate")
+
+    def distribute(self) -> NoReturn:
         raise _not_in_a_transaction("migrate")
 
     def refit(self) -> NoReturn:

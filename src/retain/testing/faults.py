@@ -54,6 +54,7 @@ class FaultyDatabase:
 
     def __init__(self, database: Database) -> None:
         self.name = database.name
+        self.is_cluster = database.is_cluster
         self.calls: dict[Operation, int] = {"read": 0, "write": 0, "commit": 0}
         self._database = database
         self._faults: list[_Fault] = []
@@ -180,6 +181,10 @@ class FaultyDatabase:
     def script(self, step: Step) -> str:
         """Return the statements of a migration."""
         return self._database.script(step)
+
+    def distribute(self) -> str:
+        """Distribute the tables of the real database."""
+        return self._database.distribute()
 
     def refit(self) -> None:
         """Refit the real database."""

@@ -199,9 +199,10 @@ class Step:
         self._tx.send(
             """insert into fact_events
                    (tenant, fact_id, number, step, action, actor, rests, other, undone, created_at)
-               values (:tenant, :id, 1 + coalesce((
+               select tenant, id, 1 + coalesce((
                    select max(number) from fact_events where tenant = :tenant and fact_id = :id), 0),
-                   :step, :action, :actor, :rests, :other, 0, :now)""",
+                   :step, :action, :actor, :rests, :other, 0, cast(:now as {time})
+               from facts where tenant = :tenant and id = :id""",
             id=id,
             step=self._id,
             action=action,

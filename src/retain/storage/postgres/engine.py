@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import conninfo, errors
+from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composable, Identifier
 
@@ -39,7 +40,7 @@ from retain.storage.database import (
     require_tenant,
 )
 from retain.storage.files import check_target, make_private, sync_folder
-from retain.storage.postgres import roles, vector_index
+from retain.storage.postgres import citus, roles, vector_index
 from retain.storage.postgres.connections import (
     Connection,
     Pool,
@@ -113,14 +114,18 @@ class PostgresTransaction:
     result nobody reads is sent with the next one whose result is read.
     """
 
-    def __init__(self, connection: Connection, tenant: str, clock: Clock | None) -> None:
+    def __init__(
+        self, connection: Connection, tenant: str, clock: Clock | None, *, is_cluster: bool = False
+    ) -> None:
         self._connection = connection
         self._pipeline = Pipeline(connection)
         self.tenant = tenant
         self._now = clock() if clock else None
+        self._is_cluster = is_cluster  # only the coordinator's clock counts
         self._begun: SentStatement | None = None
         self.streams = 0  # rows were handed out one by one: the work cannot be run again
-        self.committing = False
+        self._is_committing = False
+        self._commit: SentStatement | None = None
 
     def begin(self, statements: Sequence[tuple[bytes, bool]]) -> None:
         """Send the statements that begin a transaction; the last one reads the clock."""
@@ -133,12 +138,21 @@ class PostgresTransaction:
             # The connection may have been lost while it was idle. If we found out about that
             # together with the commit, the commit would be in doubt.
             self._pipeline.wait()
-        self.committing = True
-        commit = self._pipeline.send(b"commit")
+        self._is_committing = True
+        commit = self._commit = self._pipeline.send(b"commit")
         self._pipeline.wait()
         if commit.result is None or commit.result.command_status != b"COMMIT":
             # The callback caught the error of a statement and continued.
             raise errors.InFailedSqlTransaction("a statement failed, so the server rolled back")
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the transaction may have been committed, although there was an error."""
+        if self._connection.closed:
+            return self._is_committing
+        # The coordinator of a cluster did not hear from the server that commits.
+        result = self._commit.result if self._commit else None
+        return self._is_cluster and result is not None and result.status == ExecStatus.FATAL_ERROR
 
     def roll_back(self) -> None:
         """Undo everything; close the connection if that fails."""
@@ -154,11 +168,17 @@ class PostgresTransaction:
 
     def send(self, sql: str, **values: Any) -> SentStatement:
         values["tenant"] = self.tenant
-        if self._now is None and self._begun and self._begun.result is None:
+        if (
+            not self._is_cluster
+            and self._now is None
+            and self._begun
+            and self._begun.result is None
+        ):
             translated = _translate_with_clock(sql)
         else:
             translated = _translate(sql)
-            values["now"] = self.now
+            if "now" in translated.parameters:
+                values["now"] = self.now
         return self._pipeline.send(
             translated.query, [values[name] for name in translated.parameters]
         )
@@ -233,6 +253,7 @@ class PostgresDatabase:
         self._begins: dict[tuple[tuple[str, bool], str], Sequence[tuple[bytes, bool]]] = {}
         self._prepares = False
         self._keeps_settings = False
+        self.is_cluster = False
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         self._connect_first()
         _OPEN.add(self)
@@ -294,7 +315,9 @@ class PostgresDatabase:
         except psycopg.Error as error:
             raise _TransientFailure(error) from error
         connection.answer_seconds = None if begin[1] else ANSWER_SECONDS
-        transaction = PostgresTransaction(connection, tenant, self._clock)
+        transaction = PostgresTransaction(
+            connection, tenant, self._clock, is_cluster=self.is_cluster
+        )
         try:
             transaction.begin(self._begin_statements(begin, tenant))
             result = work(transaction)
@@ -307,10 +330,8 @@ class PostgresDatabase:
             is_transient = isinstance(error, TRANSIENT_ERRORS) and not isinstance(
                 error, errors.QueryCanceled | errors.DiskFull
             )
-            if is_transient and not transaction.streams:
-                raise _TransientFailure(
-                    error, transaction.committing and connection.closed
-                ) from error
+            if (is_transient or transaction.is_in_doubt) and not transaction.streams:
+                raise _TransientFailure(error, transaction.is_in_doubt) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
             transaction.roll_back()
@@ -359,6 +380,7 @@ class PostgresDatabase:
     def _constant_settings(self) -> dict[str, str | Composable]:
         """Return the settings that all transactions share, unless they are long."""
         return {
+            **(citus.SETTINGS if self.is_cluster else {}),
             "search_path": self._search_path,
             "idle_in_transaction_session_timeout": "60s",
             "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
@@ -421,11 +443,26 @@ class PostgresDatabase:
         if roles.version(connection) != step.number - int(step.up):
             return False
         connection.execute("set local lock_timeout = '200ms'")
-        connection.execute(self.script(step))
+        if citus.is_distributed(connection, roles.SCHEMA):
+            citus.run_script(
+                connection, self.script(step), roles.SCHEMA, self._settings.postgres_role
+            )
+        else:
+            connection.execute(self.script(step))
         return True
 
     def script(self, step: Step) -> str:
         return roles.script(step, expand_types(step.script), self._settings)
+
+    def distribute(self) -> str:
+        with (
+            self._own_connection(self._owner_url, answer_seconds=None) as connection,
+            connection.transaction(),
+        ):
+            if not citus.is_installed(connection):
+                return ""
+            connection.execute(SQL("set local search_path = {}").format(self._search_path))
+            return citus.distribute(connection, roles.SCHEMA, self._settings.postgres_role)
 
     def refit(self) -> None:
         with (
@@ -438,12 +475,17 @@ class PostgresDatabase:
 
     def health(self) -> list[Finding]:
         with self._own_connection(self._url) as connection:
-            return roles.findings(connection, self._settings)
+            findings = roles.findings(connection, self._settings)
+            if citus.is_installed(connection):
+                role = self._settings.postgres_role
+                findings += citus.findings(connection, roles.SCHEMA, role)
+            return findings
 
     def engine(self) -> str:
         with self._own_connection(self._url) as connection:
             row = connection.execute("show server_version").fetchone() or ("",)
-        return f"PostgreSQL {row[0]}, as {self._settings.postgres_role or 'the connecting role'}"
+        cluster = " with Citus" if self.is_cluster else ""
+        return f"PostgreSQL {row[0]}{cluster}, as {self._settings.postgres_role or 'the connecting role'}"
 
     def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         def work(tx: Transaction) -> int:
@@ -520,13 +562,11 @@ class PostgresDatabase:
         try:
             connection = self._connect()
             connection.answer_seconds = ANSWER_SECONDS
-            pid, uses_citus = connection.execute(
-                """select pg_backend_pid(),
-                          exists (select 1 from pg_extension where extname = 'citus')"""
-            ).fetchone() or (0, False)
+            (pid,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
             # Behind a pooler, the connection that answers is not the one that we opened.
             self._prepares = connection.info.backend_pid == pid
-            self._keeps_settings = self._prepares and not uses_citus
+            self.is_cluster = citus.is_installed(connection)
+            self._keeps_settings = self._prepares and not self.is_cluster
             self._set_up(connection)
         except psycopg.Error as error:
             raise translate_error(error) from error

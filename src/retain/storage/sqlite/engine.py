@@ -161,6 +161,7 @@ class SqliteDatabase:
             )
         self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
         self.name = f"sqlite:///{path}" if path else "memory:"
+        self.is_cluster = False
         self._folder = str(self.path.parent)
         self._settings = settings
         self._wait_seconds = (
@@ -365,6 +366,9 @@ class SqliteDatabase:
 
     def script(self, step: Step) -> str:
         return maintenance.script(step)
+
+    def distribute(self) -> str:
+        return ""
 
     def refit(self) -> None:
         """Do nothing: the engine comes with this package."""

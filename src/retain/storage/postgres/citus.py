@@ -1,0 +1,154 @@
+"""Citus: PostgreSQL spread over several servers, with the tables distributed by tenant.
+
+All rows of a tenant are on one worker. The coordinator sends it the statements of a transaction, as
+the application's role, and what was set by `set local`. The worker enforces row-level security.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from retain.storage.database import Finding
+
+SETTINGS = {"citus.propagate_set_commands": "local"}
+"""Settings of every transaction: without it, `set local` would stay on the coordinator."""
+# A worker must not send a statement to another one while it runs one, so the trigger deletes from
+# the part of the table that lies beside its own.
+_REMOVED_WORDS = """
+create or replace function search_items_removed() returns trigger language plpgsql set enable_seqscan = off as $$
+declare
+    words_table text;
+begin
+    select format('%I.%I', tg_table_schema, 'search_words_' || words.shardid) into strict words_table
+    from pg_dist_shard items join pg_dist_shard words using (shardminvalue)
+    where items.shardid = substring(tg_table_name from '[0-9]+$')::bigint
+    and words.logicalrelid = format('%I.search_words', tg_table_schema)::regclass;
+    execute format('delete from %s where tenant = $1 and owner = $2 and word = any($3) and number = $4', words_table)
+        using old.tenant, old.owner, old.words, old.number;
+    return null;
+end $$"""
+# A table comes after those that it refers to.
+_LOCAL_TABLES = """
+    select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
+    where c.relnamespace = to_regnamespace(%s) and c.relkind = 'r'
+    and not exists (select 1 from pg_dist_partition p where p.logicalrelid = c.oid)
+    order by c.relname <> 'tenants', c.oid"""
+_LAYOUT = """
+    select count(*), (select count(*) from pg_dist_node where isactive and shouldhaveshards and noderole = 'primary')
+    from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid where c.relnamespace = to_regnamespace(%s)"""
+_NODE_PROBLEMS = """select concat_ws(', ',
+    (select 'Citus is not installed' where not exists (select 1 from pg_extension where extname = 'citus')),
+    (select 'the role ' || {role} || ' cannot log in' where {role} <> ''
+     and not exists (select 1 from pg_roles where rolname = {role} and rolcanlogin)),
+    (select string_agg(name || ' is off', ', ') from pg_settings
+     where setting = 'off' and name in ('fsync', 'synchronous_commit', 'full_page_writes')))"""
+_TOKEN = re.compile(
+    r"""--[^\n]*                           # a comment
+        | '(?:[^']|'')*' | "[^"]*"         # a text or a name
+        | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$  # the body of a function
+        | ;""",
+    re.VERBOSE | re.DOTALL,
+)
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def is_installed(connection: Connection) -> bool:
+    """Return whether the database has the extension."""
+    sql = "select 1 from pg_extension where extname = 'citus'"
+    return connection.execute(sql).fetchone() is not None
+
+
+def split(script: str) -> list[str]:
+    """Return the statements of a script: Citus would send the whole script to its workers."""
+    statements = []
+    start = 0
+    for match in _TOKEN.finditer(script):
+        if match[0] == ";":
+            statements.append(script[start : match.start()].strip())
+            start = match.end()
+    return [*statements, script[start:].strip()]
+
+
+def is_distributed(connection: Connection, schema: str) -> bool:
+    """Return whether the tables are distributed, as they are after the first migrations."""
+    if not is_installed(connection):
+        return False
+    sql = "select 1 from pg_dist_partition where logicalrelid = to_regclass(%s)"
+    tenants = Identifier(schema, "tenants").as_string()
+    return connection.execute(sql, (tenants,)).fetchone() is not None
+
+
+def run_script(connection: Connection, script: str, schema: str, role: str) -> None:
+    """Run a migration of distributed tables, and distribute those that it creates."""
+    _allow_changes(connection)
+    for statement in split(script):
+        if statement:
+            connection.execute(statement)
+    distribute(connection, schema, role)
+
+
+def distribute(connection: Connection, schema: str, role: str) -> str:
+    """Distribute the tables with a tenant that are not, and let the role log in on the workers.
+
+    Return a sentence about the tables that are distributed.
+    """
+    _allow_changes(connection)
+    if role:
+        _let_log_in(connection, role)
+    for (table,) in connection.execute(_LOCAL_TABLES, (schema,)).fetchall():
+        _distribute_table(connection, schema, table)
+    search_items = Identifier(schema, "search_items").as_string()
+    if connection.execute("select to_regclass(%s)", (search_items,)).fetchone() != (None,):
+        connection.execute(_REMOVED_WORDS)
+    tables, workers = connection.execute(_LAYOUT, (schema,)).fetchone() or (0, 0)
+    return f"{tables} tables are distributed by tenant over {workers} workers."
+
+
+def _allow_changes(connection: Connection) -> None:
+    # Over one connection to each worker, where a statement sees what the ones before it did.
+    connection.execute("set local citus.multi_shard_modify_mode = 'sequential'")
+    connection.execute("set local citus.enable_unsafe_triggers = on")
+
+
+def _let_log_in(connection: Connection, role: str) -> None:
+    """Let the application's role log in: the coordinator connects to the workers as it."""
+    sql = "select 1 from pg_roles where rolname = %s and not rolcanlogin"
+    if connection.execute(sql, (role,)).fetchone():
+        connection.execute(SQL("alter role {} login").format(Identifier(role)))
+
+
+def _distribute_table(connection: Connection, schema: str, table: str) -> None:
+    name = Identifier(schema, table)
+    size = connection.execute("select pg_relation_size(%s)", (name.as_string(),)).fetchone()
+    if size != (0,):  # rows are copied by a command that row-level security forbids
+        connection.execute(SQL("alter table {} no force row level security").format(name))
+    model = "default" if table == "tenants" else Identifier(schema, "tenants").as_string()
+    connection.execute(
+        "select create_distributed_table(%s, 'tenant', colocate_with => %s)",
+        (name.as_string(), model),
+    )
+    if size != (0,):
+        connection.execute(SQL("alter table {} force row level security").format(name))
+
+
+def findings(connection: Connection, schema: str, role: str) -> list[Finding]:
+    """Check that every node can do its part, and that every table is distributed."""
+    nodes = connection.execute(
+        """select n.nodename || ':' || n.nodeport, r.success, r.result
+           from run_command_on_all_nodes(%s) r join pg_dist_node n using (nodeid) order by 1""",
+        (SQL(_NODE_PROBLEMS).format(role=role).as_string(),),
+    ).fetchall()
+    problems = [f"{name}: {result}" for name, success, result in nodes if not success or result]
+    tables = connection.execute(_LOCAL_TABLES, (schema,)).fetchall()
+    return [
+        Finding("every node of the cluster is ready", "; ".join(problems)),
+        Finding(
+            "every table is distributed by tenant (`retain migrate up` does it)",
+            ", ".join(table for (table,) in tables),
+        ),
+    ]

@@ -1,0 +1,121 @@
+"""What the engine decides for a cluster, without one; `make test-cluster` runs on a real one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import psycopg
+import pytest
+from psycopg.pq import ExecStatus
+
+from retain import Memory, NewMessage
+from retain.search.index import Index, open_index
+from retain.search.postgres import CitusEngine, PostgresEngine
+from retain.storage import migrate
+from retain.storage.postgres import citus, engine, roles
+from tests.conftest import SETTINGS
+
+
+def test_a_script_is_split_into_statements() -> None:
+    script = """-- a comment; with a semicolon
+        create table a (b text default 'x;y''z', "c;d" int);
+        create function f() returns trigger as $body$ begin; return $$;$$; end; $body$;
+        select 1"""
+    assert citus.split(script) == [
+        """-- a comment; with a semicolon
+        create table a (b text default 'x;y''z', "c;d" int)""",
+        "create function f() returns trigger as $body$ begin; return $$;$$; end; $body$",
+        "select 1",
+    ]
+
+
+def test_every_migration_is_split_between_its_statements() -> None:
+    """A split inside of a text or of the body of a function would leave an odd number of quotes."""
+    for migration in migrate.shipped("postgres"):
+        for step in (migration.step(up=True), migration.step(up=False)):
+            script = roles.script(step, engine.expand_types(step.script), SETTINGS)
+            statements = [re.sub("--.*", "", statement) for statement in citus.split(script)]
+            assert len(statements) > 3
+            for statement in statements:
+                assert statement.count("$$") in (0, 2), statement
+                assert statement.count("'") % 2 == 0, statement
+
+
+@pytest.mark.parametrize(("is_cluster", "expected"), [(True, CitusEngine), (False, PostgresEngine)])
+def test_the_index_of_a_cluster_has_its_own_statements(is_cluster: bool, expected: type) -> None:
+    database = SimpleNamespace(is_cluster=is_cluster)
+    assert type(open_index(database, SETTINGS).engine) is expected
+
+
+@pytest.mark.parametrize("engine", ["modern"], indirect=True)
+class TestClusterStatements:
+    """The statements for a cluster do the same on one server."""
+
+    @pytest.fixture
+    def cluster(self, memory: Memory) -> Memory:
+        index = Index(CitusEngine(64))
+        memory.services = replace(memory.services, index=index)
+        return memory
+
+    def test_words_are_found_and_removed(self, cluster: Memory) -> None:
+        me = cluster.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        me.messages.append("s", "user", "the night train to Vienna")
+        me.messages.extend("s", [NewMessage("user", f"harbour {n}") for n in range(5)])
+        assert me.search("vienna").hits[0].text == "the night train to Vienna"
+        assert len(me.search("harbour", limit=10).hits) >= 5
+        assert [finding for finding in cluster.verify() if not finding.ok] == []
+
+    def test_snapshots_have_bounds(self, cluster: Memory) -> None:
+        me = cluster.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        low, high = cluster.database.read("acme", CitusEngine(64).snapshot)
+        assert 0 < low <= high
+
+
+def test_a_cluster_uses_only_the_coordinators_clock() -> None:
+    """A worker would evaluate `transaction_timestamp()` with its own clock."""
+    sent: list[tuple[bytes, Sequence[Any]]] = []
+    transaction = engine.PostgresTransaction(Mock(), "acme", lambda: 7, is_cluster=True)
+    transaction._pipeline = Mock(send=lambda query, values: sent.append((query, values)))
+    transaction.send("update sessions set touched_at = :now where tenant = :tenant")
+    assert sent == [(b"update sessions set touched_at = $1 where tenant = $2", [7, "acme"])]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_cluster", "expected"),
+    [
+        (ExecStatus.FATAL_ERROR, True, True),
+        (ExecStatus.PIPELINE_ABORTED, True, False),  # a statement before the commit failed
+        (ExecStatus.FATAL_ERROR, False, False),
+    ],
+)
+def test_a_failed_commit_of_a_cluster_is_in_doubt(
+    status: ExecStatus, is_cluster: bool, expected: bool
+) -> None:
+    connection = Mock(closed=False)
+    transaction = engine.PostgresTransaction(connection, "acme", None, is_cluster=is_cluster)
+    commit = Mock(result=Mock(status=status))
+    transaction._pipeline = Mock(
+        send=lambda query: commit, wait=Mock(side_effect=psycopg.InternalError("could not commit"))
+    )
+    with pytest.raises(psycopg.InternalError):
+        transaction.commit(idempotent=False)
+    assert transaction.is_in_doubt is expected
+
+
+def test_a_node_that_is_not_ready_is_named() -> None:
+    nodes = [("a:5432", True, ""), ("b:5432", False, "connection refused"), ("c:5432", True, "x")]
+    rows = {"run_command_on_all_nodes": nodes, "pg_dist_partition": [("moods",)]}
+    connection = Mock()
+    connection.execute = lambda sql, _: Mock(
+        fetchall=lambda: next(rows[name] for name in rows if name in sql)
+    )
+    ready, distributed = citus.findings(connection, "retain", "retain_app")
+    assert ready.problem == "b:5432: connection refused; c:5432: x"
+    assert distributed.problem == "moods"
