@@ -121,6 +121,33 @@ def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
     assert (len(results.hits), len(results.facts)) == (1, MAX_FACTS)
 
 
+def test_confirmed_new_and_current_facts_come_first(open_memory: Callable[..., Memory]) -> None:
+    """Among facts that match alike."""
+    now = Now()
+    memory = open_memory(clock=now)
+    agent = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    confirmed = agent.facts.add("Clara likes tea cold.", subject="Clara")
+    me.facts.confirm(confirmed.id)
+    old = agent.facts.add("Clara likes tea black.", subject="Clara")
+    planned = agent.facts.add(
+        "Clara likes tea white.", subject="Clara", valid_from=DAY + timedelta(days=900)
+    )
+    now.micros += 300 * 24 * 3600 * 1_000_000
+    new = agent.facts.add("Clara likes tea green.", subject="Clara")
+    better = agent.facts.add("Clara likes tea sweet at the harbour.", subject="Clara")
+    expected = [confirmed.id, new.id, old.id]
+    facts = me.search("What tea does Clara like?", kinds=["facts"]).hits
+    assert [fact.id for fact in facts if fact.id != better.id] == [*expected, planned.id]
+    assert [fact.score for fact in facts] == sorted((fact.score for fact in facts), reverse=True)
+    assert facts[0].why["confirmed"] > 0 > facts[-1].why["not true yet"]
+    by_harbour = me.search("Does Clara like tea at the harbour?")
+    assert by_harbour.facts[0].id == better.id, "a better match counts more"
+    assert len(by_harbour.facts) == MAX_FACTS
+    found = me.facts.search("What tea does Clara like?", limit=4)
+    assert planned.id not in {fact.id for fact in found}
+
+
 def test_only_current_facts_are_found(memory: Memory, me: Scope) -> None:
     """Replaced, retracted and pending facts are in the history only."""
     changed = me.facts.add("Clara lives in Lisbon.", subject="Clara")

@@ -216,8 +216,16 @@ class Kind:
     def messages_of(
         cls, tx: Transaction, ids: Sequence[str]
     ) -> Mapping[str, Collection[tuple[str, int]]]:
-        """Return the messages that records rest on: session and number, by the record's id."""
+        """Return the messages that records come from: session and number, by the record's id."""
         return {}
+
+    @classmethod
+    def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return hits of a kind that is ranked separately, best first.
+
+        A kind may know more about its records than their text and meaning, which gave the scores.
+        """
+        return hits
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:

@@ -53,6 +53,8 @@ class SearchResults:
 
 MAX_FACTS = 3
 """Facts that a search returns beside its hits."""
+EXTRA_FACTS = 9
+"""Facts that are ranked besides those that a search returns."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,26 @@ def finish_search(
     Reads again which boards the agent shares: that may have changed while the query was embedded.
     """
     query = replace(started, filter=_with_boards(tx, owner, started.filter))
-    hits = query_steps.run_query(tx, services.index, query, limit)
-    facts = query_steps.run_separate_query(tx, services.index, query, MAX_FACTS)
+    names = query.filter.kinds or ()
+    if names and all(services.kinds[name].is_ranked_separately for name in names):
+        hits = query_steps.run_query(tx, services.index, query, limit + EXTRA_FACTS)
+        hits = _rank_by_kind(tx, services, hits)[:limit]
+    else:
+        hits = query_steps.run_query(tx, services.index, query, limit)
+    facts = query_steps.run_separate_query(tx, services.index, query, MAX_FACTS + EXTRA_FACTS)
+    facts = _rank_by_kind(tx, services, facts)[:MAX_FACTS]
     return RankedHits(
         _reviewed(tx, services, owner, [hit for hit in hits if not _is_notice(hit)]),
         _reviewed(tx, services, owner, facts),
     )
+
+
+def _rank_by_kind(tx: Transaction, services: Services, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits of kinds that are ranked separately, best first."""
+    ranked: list[Hit] = []
+    for name in dict.fromkeys(hit.kind for hit in hits):
+        ranked += services.kinds[name].rank_hits(tx, [hit for hit in hits if hit.kind == name])
+    return sorted(ranked, key=lambda hit: -hit.score)
 
 
 def _reviewed(tx: Transaction, services: Services, owner: Owner, hits: Sequence[Hit]) -> list[Hit]:

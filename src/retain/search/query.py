@@ -75,7 +75,7 @@ class WordMatches:
     corpus: Corpus
     depth: int = DEPTH
     separate_rows: Sequence[CandidateRow] = ()  # of the kinds that are ranked separately
-    has_separate_rows: bool = False  # the scope has rows of these kinds
+    separate_corpus: Corpus | None = None  # with them; None if the scope has no rows of these kinds
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,10 @@ def match_words(
     terms = words.query_words(text)
     matches = engine.matching(tx, terms, filter, depth)
     corpus = Corpus(max(matches.extent, len(matches.rows)), matches.document_frequencies)
-    has_separate_rows = matches.separate_extent > 0
-    return WordMatches(terms, matches.rows, corpus, depth, matches.separate_rows, has_separate_rows)
+    separate_corpus = None
+    if matches.separate_extent:
+        separate_corpus = Corpus(corpus.count + matches.separate_extent, matches.every_frequency)
+    return WordMatches(terms, matches.rows, corpus, depth, matches.separate_rows, separate_corpus)
 
 
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
@@ -237,10 +239,11 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
 def run_separate_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
     """Do the second read for the kinds that are ranked separately, as far as the search wants them."""
     filter = only_separate_kinds(query.filter)
-    if not filter.kinds or not query.matches.has_separate_rows:
+    corpus = query.matches.separate_corpus
+    if not filter.kinds or corpus is None:
         return []
     rows = query.matches.separate_rows[:SEPARATE_DEPTH]
-    matches = replace(query.matches, rows=rows, depth=SEPARATE_DEPTH)
+    matches = replace(query.matches, rows=rows, corpus=corpus, depth=SEPARATE_DEPTH)
     return run_query(tx, index, replace(query, filter=filter, matches=matches), limit)
 
 

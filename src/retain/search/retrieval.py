@@ -208,6 +208,7 @@ class IndexReader:
 
         # Kinds that are ranked separately must not change the statistics of the others.
         postings = every_posting[: len(distinct)]
+        every_frequency = _frequencies(words, distinct, postings)
         separate = every_posting[len(distinct) :]
         separate_extent = sum(posting.row_count for posting in separate)
         separate_rows: list[CandidateRow] = []
@@ -225,11 +226,13 @@ class IndexReader:
         if len(rows) < limit and capped:
             complete = self._postings(tx, distinct, filter.user, None)
             rows = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
-        frequencies = {
-            word: posting.row_count for word, posting in zip(distinct, postings, strict=True)
-        }
         return Matches(
-            rows, [frequencies[word] for word in words], extent, separate_rows, separate_extent
+            rows,
+            _frequencies(words, distinct, postings),
+            extent,
+            separate_rows,
+            separate_extent,
+            every_frequency,
         )
 
     def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:
@@ -364,6 +367,14 @@ class IndexReader:
         for owner in _row_owners(user):
             pages += self._vectors.lookup((tx.tenant, model, owner), numbers)
         return _cosines_by_number(vector, pages)
+
+
+def _frequencies(
+    words: Sequence[str], distinct: Sequence[str], postings: Sequence[Posting]
+) -> list[int]:
+    """Return the number of rows with each word, from the postings of the distinct words."""
+    counts = {word: posting.row_count for word, posting in zip(distinct, postings, strict=True)}
+    return [counts[word] for word in words]
 
 
 def only_separate_kinds(filter: SearchFilter) -> SearchFilter:

@@ -6,11 +6,12 @@ knowledge, is a new fact that replaces it. All agents of a user share the user's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from retain.base import canonical
+from retain.base import canonical, clock
 from retain.base.errors import Conflict, Forbidden, Invalid
 from retain.kinds import search_scope
 from retain.kinds.facts import entities, fact_tools
@@ -66,6 +67,11 @@ from retain.kinds.tool import Tool
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 
+MONTH = timedelta(days=30)
+CONFIRMED_WEIGHT = 0.5
+RECENCY_WEIGHT = 0.3
+FUTURE_WEIGHT = -2.0
+"""Added to the logarithm of the odds that a fact is wanted. Chosen by hand: no data has them."""
 _OF_USERS_FACT = "fact_id in (select id from facts where tenant = :tenant and user_id = :user)"
 _OF_AGENTS_FACT = "fact_id in (select id from facts where tenant = :tenant and agent = :agent)"
 _IN_REVIEW = """(status = 'pending' or (
@@ -533,6 +539,35 @@ class Facts(Kind):
             id: [(message.session, message.seq) for message in messages]
             for id, messages in read_evidence(tx, ids).items()
         }
+
+    @classmethod
+    def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return facts, best first.
+
+        Their text and meaning count most. Of facts that match alike, those that a person confirmed
+        and new ones come first, and those that are not true yet come last.
+        """
+        sent = [
+            tx.send(
+                "select confirmed, valid_from from facts where tenant = :tenant and id = :id",
+                id=hit.id,
+            )
+            for hit in hits
+        ]
+        now = clock.to_datetime(tx.now)
+        ranked = []
+        for hit, result in zip(hits, sent, strict=True):
+            for confirmed, valid_from in result.rows():
+                months = (now - hit.at) / MONTH
+                why = {
+                    "confirmed": CONFIRMED_WEIGHT if confirmed else 0.0,
+                    "recency": round(RECENCY_WEIGHT / (1 + max(months, 0)), 3),
+                    "not true yet": FUTURE_WEIGHT if (valid_from or 0) > tx.now else 0.0,
+                }
+                why = {name: weight for name, weight in why.items() if weight}
+                odds = math.exp(sum(why.values())) * hit.score / max(1 - hit.score, 1e-9)
+                ranked.append(replace(hit, score=odds / (1 + odds), why={**hit.why, **why}))
+        return sorted(ranked, key=lambda hit: -hit.score)
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
