@@ -442,10 +442,11 @@ class Facts(Kind):
         about_subject = "1 = 1" if about is None else f"{ABOUT}"
 
         def work(tx: Transaction) -> Page[FactChange]:
+            # A cross join reads the facts of the user first, not the changes of all users.
             rows = tx.all(
-                f"""select {CHANGE_COLUMNS} from fact_events event
-                    join facts on facts.tenant = :tenant and facts.id = event.fact_id
-                    where event.tenant = :tenant and facts.user_id = :user and {about_subject}
+                f"""select {CHANGE_COLUMNS} from facts cross join fact_events event
+                    where facts.tenant = :tenant and facts.user_id = :user and {about_subject}
+                    and event.tenant = :tenant and event.fact_id = facts.id
                     and (event.created_at, step, fact_id, number) < (:at, :step, :fact, :number)
                     order by event.created_at desc, step desc, fact_id desc, number desc
                     limit :size""",
