@@ -29,6 +29,7 @@ BENCHMARKS = (
     "cli",
     "tokens",
     "context",
+    "facts",
     "capture",
     "search",
     "growth",
