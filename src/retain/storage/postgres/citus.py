@@ -100,13 +100,18 @@ def distribute(connection: Connection, schema: str, role: str) -> str:
     _allow_changes(connection)
     if role:
         _let_log_in(connection, role)
-    for (table,) in connection.execute(_LOCAL_TABLES, (schema,)).fetchall():
-        _distribute_table(connection, schema, table)
+    tables = [table for (table,) in connection.execute(_LOCAL_TABLES, (schema,)).fetchall()]
+    filled = [table for table in tables if _distribute_table(connection, schema, table)]
+    for table in filled:  # the rows were copied
+        connection.execute(
+            "select truncate_local_data_after_distributing_table(%s)",
+            (Identifier(schema, table).as_string(),),
+        )
     search_items = Identifier(schema, "search_items").as_string()
     if connection.execute("select to_regclass(%s)", (search_items,)).fetchone() != (None,):
         connection.execute(_REMOVED_WORDS)
-    tables, workers = connection.execute(_LAYOUT, (schema,)).fetchone() or (0, 0)
-    return f"{tables} tables are distributed by tenant over {workers} workers."
+    count, workers = connection.execute(_LAYOUT, (schema,)).fetchone() or (0, 0)
+    return f"{count} tables are distributed by tenant over {workers} workers."
 
 
 def _allow_changes(connection: Connection) -> None:
@@ -122,18 +127,21 @@ def _let_log_in(connection: Connection, role: str) -> None:
         connection.execute(SQL("alter role {} login").format(Identifier(role)))
 
 
-def _distribute_table(connection: Connection, schema: str, table: str) -> None:
+def _distribute_table(connection: Connection, schema: str, table: str) -> bool:
+    """Distribute a table with its rows; return whether it has any."""
     name = Identifier(schema, table)
     size = connection.execute("select pg_relation_size(%s)", (name.as_string(),)).fetchone()
-    if size != (0,):  # rows are copied by a command that row-level security forbids
+    has_rows = size != (0,)
+    if has_rows:  # they are copied by a command that row-level security forbids
         connection.execute(SQL("alter table {} no force row level security").format(name))
     model = "default" if table == "tenants" else Identifier(schema, "tenants").as_string()
     connection.execute(
         "select create_distributed_table(%s, 'tenant', colocate_with => %s)",
         (name.as_string(), model),
     )
-    if size != (0,):
+    if has_rows:
         connection.execute(SQL("alter table {} force row level security").format(name))
+    return has_rows
 
 
 def findings(connection: Connection, schema: str, role: str) -> list[Finding]:
