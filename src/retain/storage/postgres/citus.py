@@ -85,7 +85,7 @@ def is_distributed(connection: Connection, schema: str) -> bool:
 
 def run_script(connection: Connection, script: str, schema: str, role: str) -> None:
     """Run a migration of distributed tables, and distribute those that it creates."""
-    _allow_changes(connection)
+    allow_changes(connection)
     for statement in split(script):
         if statement:
             connection.execute(statement)
@@ -97,7 +97,7 @@ def distribute(connection: Connection, schema: str, role: str) -> str:
 
     Return a sentence about the tables that are distributed.
     """
-    _allow_changes(connection)
+    allow_changes(connection)
     if role:
         _let_log_in(connection, role)
     tables = [table for (table,) in connection.execute(_LOCAL_TABLES, (schema,)).fetchall()]
@@ -114,7 +114,8 @@ def distribute(connection: Connection, schema: str, role: str) -> str:
     return f"{count} tables are distributed by tenant over {workers} workers."
 
 
-def _allow_changes(connection: Connection) -> None:
+def allow_changes(connection: Connection) -> None:
+    """Prepare this transaction for changes of the schema."""
     # Over one connection to each worker, where a statement sees what the ones before it did.
     connection.execute("set local citus.multi_shard_modify_mode = 'sequential'")
     connection.execute("set local citus.enable_unsafe_triggers = on")

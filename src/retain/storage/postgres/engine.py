@@ -471,6 +471,8 @@ class PostgresDatabase:
         ):
             connection.execute(SQL("set local search_path = {}").format(self._search_path))
             connection.execute("set local lock_timeout = '5s'")
+            if citus.is_installed(connection):
+                citus.allow_changes(connection)
             connection.execute(vector_index.SCRIPT)
 
     def health(self) -> list[Finding]:

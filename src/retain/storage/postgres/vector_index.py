@@ -14,9 +14,15 @@ from __future__ import annotations
 # schema, because a restore has no search path. Before pgvector 0.8, a filter could leave the result
 # of an index empty.
 SCRIPT = """do $$
-declare size int;
+declare
+    size int;
+    vectors float8 := (select reltuples from pg_class where oid = 'search_vectors'::regclass);
 begin
-    if (select reltuples from pg_class where oid = 'search_vectors'::regclass) < 1000000 then
+    if exists (select 1 from pg_extension where extname = 'citus') then  -- the rows are on its workers
+        vectors := (select sum(result::float8) from run_command_on_shards('search_vectors',
+            'select reltuples from pg_class where oid = to_regclass(''%s'')') where success);
+    end if;
+    if vectors < 1000000 then
         return;
     end if;
     if not exists (select 1 from pg_extension where extname = 'vector')
