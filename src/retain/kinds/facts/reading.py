@@ -242,9 +242,8 @@ def _known_line(fact: Fact) -> str:
 
 
 def _parse_answer(text: str, turns: Sequence[Turn], known: Sequence[Fact], model: str) -> Reading:
-    json_text = text[max(0, text.find("{")) : text.rfind("}") + 1]
     try:
-        answer = canonical.parse(json_text, "answer")
+        answer = canonical.parse(_first_object(text), "answer")
         is_object = isinstance(answer, dict) and answer.keys() == {"facts"}
         if not is_object or not isinstance(answer["facts"], list):
             raise Invalid(field="answer", problem='must be an object with a list of "facts"')
@@ -260,6 +259,16 @@ def _parse_answer(text: str, turns: Sequence[Turn], known: Sequence[Fact], model
         except _Refused as refusal:
             reading.refused[str(refusal)] += 1
     return reading
+
+
+def _first_object(text: str) -> str:
+    """Return the first JSON object of a text; small models write more, often one `}` too many."""
+    start = max(0, text.find("{"))
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return text[start:]  # `canonical.parse` says what is wrong with it
+    return text[start:end]
 
 
 def _parse_fact(item: Any, turns: Sequence[Turn], known: Sequence[Fact]) -> Proposal:
