@@ -519,7 +519,17 @@ class CitusEngine(PostgresEngine):
     """
 
     def _add_one(self, tx: Transaction, row: Mapping[str, Any], words: Sequence[int]) -> None:
-        self._add_many(tx, [row], [words])
+        tx.send(INSERT_ITEM, **row, owner=_owner(row["user_id"]), words=_array(words))
+        tx.send(
+            """insert into search_words (tenant, word, owner, number)
+               select tenant, word, owner, number from search_items, unnest(words) word
+               where tenant = :tenant and kind = :kind and id = :id and seq = :seq
+               and part = :part""",
+            kind=row["kind"],
+            id=row["id"],
+            seq=row["seq"],
+            part=row["part"],
+        )
 
     def _add_many(
         self, tx: Transaction, rows: Sequence[Mapping[str, Any]], words: Sequence[Sequence[int]]
