@@ -38,8 +38,7 @@ REASON_SIGNALS = 3
 
 MIN_SCORE = 0.03
 """A score alone does not show relevance: it is relative to the other hits, and one hit is always the
-best. So a hit must also contain words of the question, or be near in meaning, or be next to such a
-hit."""
+best. So one hit must also contain words of the question or be near in meaning."""
 MIN_COVERED = 0.4
 MIN_COSINE = 0.4
 MIN_DEVIATIONS = 2.0
@@ -150,10 +149,10 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
         personal = replace(query.filter, kinds=PERSONAL_KINDS)
         again = search_scope.narrow_search(tx, services, query, personal, ROWS_PER_LEG)
         memories = search_scope.finish_search(tx, services, owner, again, CANDIDATES)
-        relevant = [*_relevant(documents, query), *_relevant(memories.hits, again)]
+        relevant = [*_if_relevant(documents, query), *_if_relevant(memories.hits, again)]
         hits = sorted(relevant, key=lambda hit: -hit.score)
     else:
-        hits = _relevant(hits, query)
+        hits = _if_relevant(hits, query)
     hits = [hit for hit in hits if hit.role != INACTIVE_ROLE]
     labels = {}
     for session in {hit.session for hit in hits if hit.session}:
@@ -161,7 +160,7 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
             "select label from sessions where tenant = :tenant and id = :session", session=session
         )
         labels[session] = str(row[0]) if row else ""
-    facts = _relevant(ranked.facts, query)
+    facts = _about(ranked.facts, query)
     evidence: dict[str, Collection[tuple[str, int]]] = {}
     for kind in {hit.kind for hit in facts}:
         ids = [hit.id for hit in facts if hit.kind == kind]
@@ -230,8 +229,17 @@ def _with_facts(
     return best[:MAX_RECALLED]
 
 
-def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
-    """Return the hits that are about the question, and the hits next to them."""
+def _if_relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
+    """Return the hits if one of them is about the question, otherwise none.
+
+    Often the answer has other words than the question and is found by the ranking alone. So the
+    check decides whether memory knows something about the question, not which hits are shown.
+    """
+    return list(hits) if _about(hits, query) else []
+
+
+def _about(hits: Sequence[Hit], query: Query) -> list[Hit]:
+    """Return the hits that contain words of the question or are near in meaning."""
     matches = query.matches
     rows = matches.corpus.count + 1
     min_cosine = _min_cosine(hits, query)
@@ -240,20 +248,17 @@ def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
         for word, count in zip(matches.words, matches.corpus.document_frequencies, strict=True)
     }
     min_weight = min(MIN_COVERED * sum(weights.values()), RARE_WORDS * math.log(rows))
+    min_score = MIN_SCORE * min(rows / SMALL_MEMORY_ROWS, 1.0)
 
     def is_about(hit: Hit) -> bool:
+        if hit.score < min_score:
+            return False
         if hit.near is not None and hit.near >= min_cosine:
             return True
         covered = weights.keys() & words.item_words(hit.author, hit.title, hit.text, None)
         return bool(covered) and sum(weights[word] for word in covered) >= min_weight
 
-    min_score = MIN_SCORE * min(rows / SMALL_MEMORY_ROWS, 1.0)
-    likely = [hit for hit in hits if hit.score >= min_score]
-    relevant = set()
-    for hit in likely:
-        if is_about(hit):
-            relevant |= {(hit.kind, hit.id, hit.seq + step) for step in (-1, 0, 1)}
-    return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in relevant]
+    return [hit for hit in hits if is_about(hit)]
 
 
 def _min_cosine(hits: Sequence[Hit], query: Query) -> float:
