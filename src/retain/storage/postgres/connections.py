@@ -206,8 +206,8 @@ def translate_error(error: psycopg.Error) -> RetainError:
     problem = str(error).strip() or type(error).__name__
     if NO_TENANT in problem:
         return StorageError(
-            problem="the tenant's setting did not reach the database server that has the rows; let "
-            "nothing between retain and PostgreSQL drop `set local` (`retain doctor` checks it)"
+            problem="the setting `retain.tenant` of the transaction did not reach the server that "
+            "has the rows; check that no pooler or proxy before PostgreSQL drops `set local`"
         )
     if isinstance(error, errors.DiskFull):
         return Full(problem=problem)
