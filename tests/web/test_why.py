@@ -165,6 +165,8 @@ def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
     page = web.open("/why")
     expect(page.get_by_label("Conversation", exact=True)).to_have_value("now")
     expect(page.get_by_role("figure")).to_be_visible()
+    page.get_by_label("Message to preview").fill("Thank you!")
+    expect(row(web, "Recalled", "Clara moved to Porto")).to_have_count(0)
     page.get_by_label("Message to preview").fill(QUESTION)
     expect(row(web, "Recalled", "Clara moved to Porto")).to_contain_text("new")
     expect(row(web, "Recent turns", "Question 0 about")).to_be_visible()
