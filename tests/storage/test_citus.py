@@ -88,19 +88,21 @@ def test_a_cluster_uses_only_the_coordinators_clock() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "is_cluster", "expected"),
+    ("status", "state", "is_cluster", "expected"),
     [
-        (ExecStatus.FATAL_ERROR, True, True),
-        (ExecStatus.PIPELINE_ABORTED, True, False),  # a statement before the commit failed
-        (ExecStatus.FATAL_ERROR, False, False),
+        (ExecStatus.FATAL_ERROR, b"08006", True, True),
+        (ExecStatus.FATAL_ERROR, b"40001", True, False),  # a serialization failure
+        (ExecStatus.FATAL_ERROR, b"23505", True, False),  # a violated constraint
+        (ExecStatus.PIPELINE_ABORTED, b"", True, False),  # a statement before the commit failed
+        (ExecStatus.FATAL_ERROR, b"08006", False, False),
     ],
 )
 def test_a_failed_commit_of_a_cluster_is_in_doubt(
-    status: ExecStatus, is_cluster: bool, expected: bool
+    status: ExecStatus, state: bytes, is_cluster: bool, expected: bool
 ) -> None:
     connection = Mock(closed=False)
     transaction = engine.PostgresTransaction(connection, "acme", None, is_cluster=is_cluster)
-    commit = Mock(result=Mock(status=status))
+    commit = Mock(result=Mock(status=status, error_field=lambda field: state))
     transaction._pipeline = Mock(
         send=lambda query: commit, wait=Mock(side_effect=psycopg.InternalError("could not commit"))
     )

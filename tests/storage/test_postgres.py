@@ -200,7 +200,7 @@ def test_a_statement_without_a_tenant_fails(memory: Memory, url: str, tenant: st
 
 def test_the_error_without_a_tenant_says_what_happened(memory: Memory) -> None:
     fill(memory)
-    with pytest.raises(StorageError, match="setting did not reach the database server"):
+    with pytest.raises(StorageError, match="retain.tenant` of the transaction did not reach"):
         memory.database.read(
             "acme",
             lambda tx: (

@@ -231,7 +231,7 @@ def _remove_expired_state(
     ]
     removed = [row for statement in sent for row in statement.rows()]
     index.remove_all(tx, "state", [index_id(area, key) for area, key in removed])
-    return len(removed) or None
+    return len(removed) if expired else None
 
 
 def _remove_expired_items(
@@ -255,7 +255,7 @@ def _remove_expired_items(
     ]
     removed = [row for statement in sent for row in statement.rows()]
     index.remove_all(tx, "items", [item_index_id(*row) for row in removed])
-    return len(removed) or None
+    return len(removed) if expired else None
 
 
 def _remove_old_messages(

@@ -204,7 +204,7 @@ def run_script(connection: Connection, script: bytes) -> PGresult:
 def translate_error(error: psycopg.Error) -> RetainError:
     """Return the error of retain for an error of the server."""
     problem = str(error).strip() or type(error).__name__
-    if NO_TENANT in problem:
+    if isinstance(error, errors.UndefinedObject) and NO_TENANT in problem:
         return StorageError(
             problem="the setting `retain.tenant` of the transaction did not reach the server that "
             "has the rows; check that no pooler or proxy before PostgreSQL drops `set local`"

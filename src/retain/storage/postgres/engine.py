@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import conninfo, errors
-from psycopg.pq import ExecStatus
+from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composable, Identifier
 
@@ -67,6 +67,10 @@ COLUMN_TYPES = {
     # A table of the members of a JSON object, with the columns `key` and `value`, both texts.
     "{members_of_versions}": "json_each_text(cast(versions as json))",
 }
+ROLLED_BACK = ("40001", "40P01")
+"""SQLSTATE of errors that certainly rolled back: a serialization failure and a deadlock."""
+INTEGRITY_CLASS = "23"
+"""The class of violated constraints, which roll back, too."""
 KEEPALIVE_OPTIONS = {
     "connect_timeout": 3,
     "keepalives_idle": 10,
@@ -150,9 +154,12 @@ class PostgresTransaction:
         """Whether the transaction may have been committed, although there was an error."""
         if self._connection.closed:
             return self._is_committing
-        # The coordinator of a cluster did not hear from the server that commits.
         result = self._commit.result if self._commit else None
-        return self._is_cluster and result is not None and result.status == ExecStatus.FATAL_ERROR
+        if not self._is_cluster or result is None or result.status != ExecStatus.FATAL_ERROR:
+            return False
+        # Otherwise the coordinator did not hear from the server that commits.
+        state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+        return state not in ROLLED_BACK and not state.startswith(INTEGRITY_CLASS)
 
     def roll_back(self) -> None:
         """Undo everything; close the connection if that fails."""

@@ -22,7 +22,7 @@ begin
         vectors := (select sum(result::float8) from run_command_on_shards('search_vectors',
             'select reltuples from pg_class where oid = to_regclass(''%s'')') where success);
     end if;
-    if vectors < 1000000 then
+    if coalesce(vectors, 0) < 1000000 then  -- no sum without parts on workers
         return;
     end if;
     if not exists (select 1 from pg_extension where extname = 'vector')
