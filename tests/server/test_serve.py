@@ -25,7 +25,7 @@ from retain.auth.api_keys import Keys
 from retain.auth.local import check_host
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
-from retain.cli import serve_command
+from retain.cli import run_command, serve_command
 from retain.cli.main import main
 from retain.server import serve
 from tests.conftest import new_database
@@ -377,6 +377,19 @@ def test_garbage_is_not_collected_until_the_server_listens(monkeypatch: pytest.M
     assert main(["serve", "--database", "memory:"]) != 0
     assert is_enabled == [False]
     assert gc.isenabled()
+
+
+def test_other_commands_collect_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if one of their arguments is `serve`."""
+    is_enabled: list[bool] = []
+
+    def check_session(arguments: object) -> None:
+        is_enabled.append(gc.isenabled())
+        raise SettingsError(where="session", problem="does not exist")
+
+    monkeypatch.setattr(run_command, "_check_session", check_session)
+    assert main(["run", "--database", "memory:", "--", "npx", "serve"]) != 0
+    assert is_enabled == [True]
 
 
 @pytest.mark.parametrize(("flags", "expected"), [([], True), (["--no-jobs"], False)])

@@ -6,7 +6,6 @@ argparse is used because other libraries take longer to import than the rest of 
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import io
 import json
@@ -129,17 +128,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if words[:1] == ["hook"] and not {"-h", "--help"} & {*words}:
         return _run_hook(words)
-    if "serve" in words:
-        # Until it listens, the server only loads code: looking for garbage takes 8 % of the time.
-        gc.disable()
-    try:
-        return _run(words)
-    finally:
-        gc.enable()
-
-
-def _run(words: Sequence[str]) -> int:
-    """Run a command and return its exit status; print errors."""
     arguments = parser(words).parse_args(words)
     try:
         _check_scope_options(arguments)
