@@ -83,6 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the servers in the main process; workers find them in the environment."""
     accept_signals()
     if given := os.environ.get("RETAIN_TEST_DATABASE"):
+        check_given_database(given)
         os.environ[GIVEN_DATABASE] = given
     for name in [name for name in os.environ if name.startswith(("RETAIN_", "OPENAI_"))]:
         del os.environ[name]
@@ -106,6 +107,15 @@ def pytest_configure(config: pytest.Config) -> None:
         url = server.create(TEMPLATE)
         Memory.open(url, settings=SETTINGS).close()
         os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
+
+
+def check_given_database(url: str) -> None:
+    """Raise UsageError unless the tests may empty this database: never a file of a developer."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise pytest.UsageError(
+            "RETAIN_TEST_DATABASE must be the address of a PostgreSQL database, which loses all its "
+            f"rows: postgresql://… instead of {url}"
+        )
 
 
 def accept_signals() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -18,7 +22,35 @@ from retain.search.index import Index, open_index
 from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.storage import migrate
 from retain.storage.postgres import citus, engine, roles
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, check_given_database
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_the_tests_of_a_cluster_need_the_name_of_a_database_to_empty() -> None:
+    """The default of `make serve` is a developer's own database."""
+
+    def plan(*variables: str) -> subprocess.CompletedProcess[str]:
+        command = ["make", "--dry-run", "test-cluster", *variables]
+        env = {"PATH": os.environ["PATH"]}  # without the options of the `make` that runs the tests
+        return subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
+
+    for refused in (plan(), plan("DATABASE=sqlite:///retain.db")):
+        assert refused.returncode != 0
+        assert "CLUSTER=postgresql://" in refused.stderr
+        assert "pytest" not in refused.stdout
+    accepted = plan("CLUSTER=postgresql://a/b?c=d&e=f")
+    assert "RETAIN_TEST_DATABASE='postgresql://a/b?c=d&e=f'" in accepted.stdout
+
+
+@pytest.mark.parametrize("url", ["sqlite:///retain.db", "memory:", "retain.db"])
+def test_the_tests_of_a_cluster_refuse_other_databases(url: str) -> None:
+    check_given_database("postgresql://localhost/retain_test")
+    with pytest.raises(pytest.UsageError, match="loses all its rows"):
+        check_given_database(url)
 
 
 def test_a_script_is_split_into_statements() -> None:
