@@ -9,10 +9,11 @@ PORT ?= 7700
 DATA ?= ../shared/bench
 BENCH ?= ../shared/bench
 OUT ?= .cache/encoder
+MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all test-cluster check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-suites mcp-clients system-packages deployment-tools pytest test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all test-cluster check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools pytest test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -28,7 +29,8 @@ test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
 	@$(MAKE) --no-print-directory --jobs 4 site test-tools client pytest-cache  # most of the time is spent waiting for the network
 	@$(MAKE) --no-print-directory --jobs 2 pytest test-site
 
-test-all: mcp-clients test-tools deployment-tools site client ## Run every test on every database, including the slow ones
+test-all: MCP_PACKAGES = clients
+test-all: test-tools deployment-tools site client ## Run every test on every database, including the slow ones
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Check lint, format, types and generated files
@@ -106,16 +108,13 @@ tests: .cache/ready-tests
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@touch .cache/ready-tests
 
-test-tools: tests mcp-suites system-packages ## Install the tools that the tests need besides Python packages
+test-tools: tests mcp-packages system-packages ## Install the tools that the tests need besides Python packages
 
 node: setup
 	@UV=$(UV) bash scripts/test_tools.sh node
 
-mcp-suites: node
-	@bash scripts/test_tools.sh suites
-
-mcp-clients: node
-	@bash scripts/test_tools.sh clients
+mcp-packages: node
+	@bash scripts/test_tools.sh $(MCP_PACKAGES)
 
 system-packages:
 	@bash scripts/test_tools.sh packages

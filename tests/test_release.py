@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,16 @@ def test_workflows_and_templates_name_files_that_exist(path: Path) -> None:
     for command in re.findall(r"run: make ([\w -]+)", text):
         for target in command.split():
             assert f"\n{target}:" in targets
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+@pytest.mark.parametrize(
+    ("target", "packages"), [("test-tools", "suites"), ("test-all", "clients")]
+)
+def test_one_process_installs_the_packages_for_mcp(target: str, packages: str) -> None:
+    """Two at once, with `make -j`, would delete each other's files."""
+    env = {"PATH": os.environ["PATH"]}  # without the options of the `make` that runs the tests
+    plan = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.findall(r"test_tools.sh (suites|clients)", plan) == [packages]
