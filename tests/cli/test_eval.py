@@ -17,6 +17,7 @@ from tests.conftest import one_engine
 from tests.evaluation.invented import (
     BEAM_CHAT,
     BEAM_QUESTIONS,
+    LOCOMO,
     LONGMEMEVAL,
     write_json,
     write_locomo,
@@ -150,24 +151,31 @@ def test_failed_answers_are_counted_and_asked_again(evaluate: Evaluate, tmp_path
     write_locomo(tmp_path)
     with FakeService(reply) as service:
         model = {"RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url}
-        service.misbehave("refused", times=1)
+        service.misbehave("junk", times=1)
         done = evaluate("locomo.json --answers", **model)
-        assert done.returncode == 0, done.stderr
-        (file,) = report_of(tmp_path / "retain-eval")["files"]
+        assert done.returncode == 7
+        assert "retain: 1 of 4 questions failed: The model 'fake'" in done.stderr
+        assert "Nothing was changed. The same command asks them again." in done.stderr
+        assert "Not finished" not in done.stderr
+        report = report_of(tmp_path / "retain-eval")
+        assert not report["complete"]
+        (file,) = report["files"]
         assert file["answers"][-1]["failed"] == 1
         assert file["answers"][-1]["questions"] == 4
         service.requests.clear()
         done = evaluate("locomo.json --answers", **model)
+        assert done.returncode == 0, done.stderr
         assert len(service.requests) == 2  # the failed question and its verdict
         (file,) = report_of(tmp_path / "retain-eval")["files"]
         assert file["answers"][-1]["failed"] == 0
 
 
 @pytest.mark.parametrize(
-    ("misbehaviour", "counted"), [("", "unclear"), ("injection", "unclear"), ("junk", "failed")]
+    ("misbehaviour", "counted", "status"),
+    [("", "unclear", 0), ("injection", "unclear", 0), ("junk", "failed", 7)],
 )
 def test_junk_of_the_judge_is_counted(
-    evaluate: Evaluate, tmp_path: Path, misbehaviour: str, counted: str
+    evaluate: Evaluate, tmp_path: Path, misbehaviour: str, counted: str, status: int
 ) -> None:
     write_locomo(tmp_path)
     with FakeService("An answer.") as service, FakeService("I like cake.") as other:
@@ -178,7 +186,7 @@ def test_junk_of_the_judge_is_counted(
             RETAIN_BASE_URL=service.url,
             RETAIN_API_KEY="sk-model",
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == status, done.stderr
         assert "sk-model" not in str(other.requests)  # another address
     (file,) = report_of(tmp_path / "retain-eval")["files"]
     row = file["answers"][-1]
@@ -192,14 +200,81 @@ def test_a_service_that_always_fails_ends_the_run(
     write_locomo(tmp_path)
     monkeypatch.setattr("retain.evaluation.evaluate.MAX_FAILURES_IN_A_ROW", 2)
     with FakeService(reply) as service:
-        service.misbehave("refused")
+        service.misbehave("junk")
         done = evaluate("locomo.json --answers", RETAIN_MODEL="fake", RETAIN_BASE_URL=service.url)
     assert done.returncode == 7
-    assert "check api_key" in done.stderr
     assert "Not finished. retain-eval/report.md has the results so far" in done.stderr
     text = (tmp_path / "retain-eval" / "report.md").read_text()
     assert "**Incomplete**" in text
     assert "4 questions; 1 have results." in text
+
+
+def test_a_rejected_key_ends_the_run_at_once(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    with FakeService(reply) as service:
+        service.misbehave("refused")
+        done = evaluate("locomo.json --answers", RETAIN_MODEL="fake", RETAIN_BASE_URL=service.url)
+        assert len(service.requests) == 1
+    assert done.returncode == 7
+    assert "check api_key" in done.stderr
+
+
+def test_the_accuracy_is_that_of_the_file(evaluate: Evaluate, tmp_path: Path) -> None:
+    """The rows of the table are groups of questions."""
+    write_locomo(tmp_path)
+    with FakeService(reply) as service:
+        done = evaluate("locomo.json --answers", RETAIN_MODEL="fake", RETAIN_BASE_URL=service.url)
+    (line,) = [line for line in done.stdout.splitlines() if "0.500 of 4 questions" in line]
+    assert line.startswith("locomo.json: search p95 ")
+    (heads,) = [line for line in done.stdout.splitlines() if "R@10" in line]
+    assert "accuracy" not in heads
+
+
+def test_verdicts_of_another_judge_are_not_mixed(evaluate: Evaluate, tmp_path: Path) -> None:
+    write_locomo(tmp_path)
+    with FakeService(reply) as service:
+        address = service.url.replace("//", "//me:secret@") + "?key=secret"
+        model = {"RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url}
+        assert evaluate(f"locomo.json --answers --judge-url {service.url}", **model).returncode == 0
+        settings = report_of(tmp_path / "retain-eval")["settings"]
+        assert settings["base_url"] == settings["judge_url"] == service.url
+        other = evaluate("locomo.json --answers --judge-url http://127.0.0.1:1/v1", **model)
+        assert other.returncode == 2
+        assert "has results of another version or other settings" in other.stderr
+        same = evaluate(f"locomo.json --answers --judge-url {address}", **model)
+    assert same.returncode == 0, same.stderr
+    for file in (tmp_path / "retain-eval").iterdir():
+        assert "secret" not in file.read_text()
+
+
+def test_a_file_without_evidence(evaluate: Evaluate, tmp_path: Path) -> None:
+    talk = {**LOCOMO[0], "qa": [LOCOMO[0]["qa"][2]]}
+    write_json(tmp_path / "locomo.json", [talk])
+    done = evaluate("locomo.json")
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines() if "–" in line] == [
+        ["locomo.json", "–", "0", "–", "–", "–"]
+    ]
+    text = (tmp_path / "retain-eval" / "report.md").read_text()
+    assert "| – | 0 | – |" in text
+    assert "of the evidence." not in text
+
+
+def test_a_question_without_a_reference_and_a_file_named_twice(
+    evaluate: Evaluate, tmp_path: Path
+) -> None:
+    """Neither is measured twice."""
+    question = {**LOCOMO[0]["qa"][0], "answer": ""}
+    write_json(tmp_path / "locomo.json", [{**LOCOMO[0], "qa": [question]}])
+    texts = []
+    for _ in range(2):
+        done = evaluate("locomo.json locomo.json --answers --set model=m")
+        assert done.returncode == 0, done.stderr
+        assert len(report_of(tmp_path / "retain-eval")["files"]) == 1
+        (results,) = (tmp_path / "retain-eval").glob("*.jsonl")
+        texts.append(results.read_text())
+    assert len(texts[0].splitlines()) == 1
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(

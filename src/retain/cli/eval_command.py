@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, ModelError
 from retain.base.settings import FIELDS, Settings
 from retain.base.version import VERSION
 from retain.cli.command import Arguments, Command, load_settings
-from retain.cli.output import print_table, progress
+from retain.cli.output import plain, print_table, progress
 from retain.evaluation.benchmark_files import TITLES, BenchmarkFile, GoldQuestion, read_benchmark
 from retain.evaluation.evaluate import Evaluation, Progress, ResultFile, choose_questions
 from retain.evaluation.evaluation_report import render_report
@@ -44,23 +45,28 @@ def evaluate(arguments: Arguments) -> int:
     evaluation = _evaluation(arguments, settings)
     files = list(_read_files(arguments))
     folder = Path(arguments.out)
-    description = _describe(settings, evaluation)
+    description = _describe(settings, evaluation, arguments.judge_url)
     _prepare_folder(folder, description)
-    runs = [_Run(file, choose_questions(file, arguments.limit), folder) for file in files]
-    is_complete = False
+    runs_by_path: dict[Path, _Run] = {}
+    for file in files:
+        run = _Run(file, choose_questions(file, arguments.limit), folder)
+        runs_by_path[run.results.path] = run  # a file that is named twice is measured once
+    runs = list(runs_by_path.values())
+    is_finished = False
     try:
         for run in runs:
             label = f"{run.file.path.name} ({TITLES[run.file.benchmark]})"
             print(f"{label}: {len(run.questions):,} questions", file=sys.stderr, flush=True)
             with _progress(label) as show:
                 evaluation.run(run.file, run.questions, run.results, show)
-        is_complete = True
+        is_finished = True
     finally:
-        report = _report(description, evaluation, runs, is_complete=is_complete)
+        errors = [error for run in runs for error in run.errors()]
+        report = _report(description, evaluation, runs, is_complete=is_finished and not errors)
         text = json.dumps(report, indent=2, ensure_ascii=False)
         (folder / "report.json").write_text(f"{text}\n", encoding="utf-8")
         (folder / "report.md").write_text(render_report(report), encoding="utf-8")
-        if not is_complete:
+        if not is_finished:
             where = folder / "report.md"
             print(
                 f"Not finished. {where} has the results so far; the same command continues.",
@@ -71,6 +77,12 @@ def evaluate(arguments: Arguments) -> int:
     else:
         _print_summary(report)
         print(f"\nThe report is {folder / 'report.md'}.")
+    if errors:
+        total = sum(len(run.questions) for run in runs)
+        counts = f"{len(errors):,} of {total:,} questions failed"
+        message = f"{counts}: {errors[-1]} The same command asks them again."
+        print(f"retain: {plain(message)}", file=sys.stderr)
+        return ModelError.exit_code
     return 0
 
 
@@ -99,6 +111,11 @@ class _Run:
         self.questions = questions
         name = file.path.name.removesuffix(".gz").removesuffix(".json")
         self.results = ResultFile(folder / f"{name}-{file.digest()[:8]}.jsonl")
+
+    def errors(self) -> list[str]:
+        """Return the errors of the questions that failed."""
+        results = [self.results.results.get(question.id) for question in self.questions]
+        return [result.error for result in results if result and result.error]
 
 
 def _evaluation(arguments: Arguments, settings: Settings) -> Evaluation:
@@ -145,7 +162,7 @@ def _read_files(arguments: Arguments) -> Iterator[BenchmarkFile]:
         raise Invalid(field="--only", problem=f"none of the files is {TITLES[arguments.only]}")
 
 
-def _describe(settings: Settings, evaluation: Evaluation) -> dict[str, Any]:
+def _describe(settings: Settings, evaluation: Evaluation, judge_url: str | None) -> dict[str, Any]:
     """Return what results depend on: the version, and settings that are not the default."""
     embedder = embedders.choose(settings)
     values: dict[str, str] = {"embedder": embedder.identity if embedder else "none"}
@@ -157,7 +174,16 @@ def _describe(settings: Settings, evaluation: Evaluation) -> dict[str, Any]:
     if evaluation.model is not None and evaluation.judge is not None:
         values["model"] = evaluation.model.name
         values["judge"] = evaluation.judge.name
+        values["base_url"] = settings.base_url
+        values["judge_url"] = settings.base_url if judge_url is None else judge_url
+    for name, value in values.items():
+        if name.endswith("url"):
+            values[name] = _without_credentials(value)
     return {"retain": VERSION, "settings": values}
+
+
+def _without_credentials(url: str) -> str:
+    return re.sub("//[^/]*@", "//", re.sub(r"[?#].*", "", url))
 
 
 def _prepare_folder(folder: Path, description: dict[str, Any]) -> None:
@@ -196,16 +222,22 @@ def _report(
 
 
 def _print_summary(report: dict[str, Any]) -> None:
-    heads = ["file", "evidence", "n", "R@10", "All@10", "MRR", "search p95", "accuracy"]
+    heads = ["file", "evidence", "n", "R@10", "All@10", "MRR"]
     rows = []
     for file in report["files"]:
-        accuracy = f"{file['answers'][-1]['accuracy']:.3f}" if "answers" in file else "–"
-        time = f"{file['times_ms']['search']['p95']:.1f} ms"
         for group in file["retrieval"]:
-            scores = [f"{group[name]:.3f}" for name in ("R@10", "All@10", "MRR")]
-            count = f"{group['questions']:,}"
-            rows.append([file["file"], group["name"], count, *scores, time, accuracy])
+            scores = [f"{group[name]:.3f}" for name in heads[3:]]
+            rows.append([file["file"], group["name"], f"{group['questions']:,}", *scores])
+        if not file["retrieval"]:
+            rows.append([file["file"], "–", "0", "–", "–", "–"])
     print_table(heads, rows)
+    print()
+    for file in report["files"]:
+        line = f"{file['file']}: search p95 {file['times_ms']['search']['p95']:.1f} ms"
+        if "answers" in file:
+            answers = file["answers"][-1]
+            line += f", accuracy {answers['accuracy']:.3f} of {answers['questions']:,} questions"
+        print(plain(line))
 
 
 COMMANDS = (

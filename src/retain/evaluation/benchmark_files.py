@@ -60,6 +60,11 @@ class GoldQuestion:
     answer: str = ""  # empty: the file has none
     is_answerable: bool = True  # False: the right response is that memory has no answer
 
+    @property
+    def has_reference(self) -> bool:
+        """Whether a judge can grade an answer."""
+        return bool(self.answer) or not self.is_answerable
+
 
 @dataclass(frozen=True)
 class Observation:

@@ -26,6 +26,7 @@ from retain.jobs.job import Job
 from retain.jobs.runner import JobRunner
 from retain.memory import Memory, Scope
 from retain.models import ChatModel, Model
+from retain.models.provider import KEY_HINT
 
 HITS_PER_QUESTION = 60
 MESSAGES_PER_WRITE = 500
@@ -51,11 +52,6 @@ class Result:
     verdict: str = ""  # correct, wrong or unclear; empty: not judged
     verdict_reply: str = ""
     error: str = ""  # of the model or the judge
-
-    @property
-    def is_final(self) -> bool:
-        """Whether a later run need not repeat the question."""
-        return not self.error
 
 
 class ResultFile:
@@ -125,11 +121,13 @@ class Evaluation:
         progress: Progress,
     ) -> None:
         """Add the results of the questions that have none yet."""
-        done = {result.id for result in results.results.values() if self._is_done(result)}
-        wanted = {question.id for question in questions}
-        open_ids = wanted - done
-        finished = len(wanted) - len(open_ids)
-        progress(finished, len(wanted))
+        open_ids = {
+            question.id
+            for question in questions
+            if not self._is_done(question, results.results.get(question.id))
+        }
+        finished = len(questions) - len(open_ids)
+        progress(finished, len(questions))
         for conversation in file.conversations:
             own = [question for question in conversation.questions if question.id in open_ids]
             if not own:
@@ -137,12 +135,14 @@ class Evaluation:
             for result in self._ask(conversation, own):
                 results.add(result)
                 finished += 1
-                progress(finished, len(wanted))
+                progress(finished, len(questions))
 
-    def _is_done(self, result: Result) -> bool:
-        if self.model is None:
+    def _is_done(self, question: GoldQuestion, result: Result | None) -> bool:
+        if result is None:
+            return False
+        if self.model is None or not question.has_reference:
             return True
-        return bool(result.answer) and result.is_final
+        return bool(result.answer) and not result.error
 
     def _ask(
         self, conversation: Conversation, questions: Sequence[GoldQuestion]
@@ -188,7 +188,7 @@ class Evaluation:
             context.report.tokens,
             _units_of(context.report, units),
         )
-        if self.model is None or (question.is_answerable and not question.answer):
+        if self.model is None or not question.has_reference:
             return result
         return self._answered(result, question, context.messages)
 
@@ -203,7 +203,7 @@ class Evaluation:
             verdict, reply = judge_answer(self.judge, question, result.answer)
         except ModelError as error:
             self.failures += 1
-            if self.failures >= MAX_FAILURES_IN_A_ROW:
+            if KEY_HINT in str(error) or self.failures >= MAX_FAILURES_IN_A_ROW:
                 raise
             return replace(result, error=str(error))
         self.failures = 0

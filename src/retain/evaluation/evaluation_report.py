@@ -32,7 +32,7 @@ METRICS = """A hit counts if the file names its message (LongMemEval: its sessio
 evidence are not scored.
 
 - R@k: share of the evidence among the first k hits. All@k: share of questions with all evidence among them. \
-Any@k: share of questions with any.
+Any@k: share of questions with any. The hits of a question are 60 messages, too few for k = 25 and 50 of sessions.
 - H@1: share of questions whose first hit is evidence. MRR: mean of 1 ÷ rank of the first evidence. N@10: nDCG of \
 the first 10 hits.
 - The interval is a bootstrap of R@10 (500 samples, 95 %).
@@ -53,7 +53,10 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"retain {report['retain']}, {report['created_at']}, {report['machine']}."
     yield ""
     if not report["complete"]:
-        yield "**Incomplete**: the run was interrupted. The same command continues it."
+        yield (
+            "**Incomplete**: the run was interrupted, or questions failed. "
+            "The same command continues it."
+        )
         yield ""
     yield from _table(("setting", "value"), report["settings"].items())
     for file in report["files"]:
@@ -101,9 +104,12 @@ def _file_lines(file: Mapping[str, Any]) -> Iterator[str]:
     ]
     yield from _table(("call", "p50", "p95"), times)
     yield ""
+    evidence = ""
+    if context["evidence"] is not None:
+        evidence = f" and {context['evidence']:.3f} of the evidence"
     yield (
-        f"A context has {context['tokens_mean']:,.0f} tokens on average (p95 {context['tokens_p95']:,.0f}) "
-        f"and {context['evidence']:.3f} of the evidence."
+        f"A context has {context['tokens_mean']:,.0f} tokens on average "
+        f"(p95 {context['tokens_p95']:,.0f}){evidence}."
     )
     if "answers" in file:
         yield from _answer_lines(file["answers"])
@@ -155,11 +161,13 @@ def _quote(text: str) -> Iterator[str]:
 def _score_table(
     head: str, groups: Sequence[Mapping[str, Any]], columns: Sequence[str]
 ) -> Iterator[str]:
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for group in groups:
         low, high = group["R@10 95 %"]
-        scores = [f"{group[name]:.3f}" for name in columns]
+        scores = [f"{group[name]:.3f}" if name in group else "–" for name in columns]
         rows.append((group["name"], group["questions"], *scores, f"{low:.3f}–{high:.3f}"))
+    if not rows:
+        rows.append(("–", 0, *("–" for _ in columns), "–"))
     return _table((head, "n", *columns, "R@10 95 %"), rows)
 
 

@@ -28,6 +28,9 @@ LOCOMO_CATEGORIES = {
 NOT_FACTUAL = ("event_ordering", "summarization")
 """BEAM's types of questions whose evidence is a large part of the chat."""
 
+NOT_OF_SESSIONS = [f"{name}@{depth}" for name in ("R", "All", "Any") for depth in (25, 50)]
+"""Metrics that sessions do not have: the hits of a question may be of fewer sessions."""
+
 Scored = tuple[GoldQuestion, dict[str, float]]
 
 
@@ -81,13 +84,17 @@ def _retrieval(benchmark: str, asked: Sequence[tuple[GoldQuestion, Result]]) -> 
     else:
         factual = [row for row in by_message if row[0].type not in NOT_FACTUAL]
         groups = {"factual": factual, "all labelled": by_message}
-    return {
-        "retrieval": [_group(name, rows) for name, rows in groups.items() if rows],
-        "by_category": [
-            _group(_category(benchmark, type), [row for row in main if row[0].type == type])
-            for type in _types(question for question, _ in main)
-        ],
-    }
+    retrieval = [_group(name, rows) for name, rows in groups.items() if rows]
+    by_category = [
+        _group(_category(benchmark, type), [row for row in main if row[0].type == type])
+        for type in _types(question for question, _ in main)
+    ]
+    if benchmark == LONGMEMEVAL:
+        of_sessions = [group for group in retrieval if group["name"] == "sessions"]
+        for group in [*of_sessions, *by_category]:
+            for name in NOT_OF_SESSIONS:
+                del group[name]
+    return {"retrieval": retrieval, "by_category": by_category}
 
 
 def _sessions(ranked: Sequence[Unit]) -> list[str]:
@@ -120,7 +127,7 @@ def _times(values: Sequence[float]) -> dict[str, float]:
     return {"p50": percentile(values, 0.5), "p95": percentile(values, 0.95)}
 
 
-def _contexts(asked: Sequence[tuple[GoldQuestion, Result]]) -> dict[str, float]:
+def _contexts(asked: Sequence[tuple[GoldQuestion, Result]]) -> dict[str, float | None]:
     tokens = [result.context_tokens for _, result in asked]
     evidence = [
         len(question.gold.intersection(result.context_units)) / len(question.gold)
@@ -130,7 +137,7 @@ def _contexts(asked: Sequence[tuple[GoldQuestion, Result]]) -> dict[str, float]:
     return {
         "tokens_mean": mean(tokens),
         "tokens_p95": percentile(tokens, 0.95),
-        "evidence": mean(evidence),
+        "evidence": mean(evidence) if evidence else None,
     }
 
 

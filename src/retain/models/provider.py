@@ -27,6 +27,8 @@ _INSTALL = "models require the extra `models`; install retain[models]"
 RETRY_STATUSES = frozenset({408, 409, 425, 429})
 """HTTP statuses below 500 after which a retry may succeed."""
 _OPENAI_NAMES = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
+KEY_HINT = "check api_key"
+"""Ends the error if a service rejects the key."""
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
 """Matches API keys, which error messages must not contain."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
@@ -348,8 +350,8 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
         )
     if status:
         hint = {
-            401: "; check api_key",
-            403: "; check api_key",
+            401: f"; {KEY_HINT}",
+            403: f"; {KEY_HINT}",
             404: "; check model and base_url",
         }.get(status, "")
         problem = (
