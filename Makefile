@@ -60,7 +60,7 @@ audit: tests ## Check every feature of the memory designs that retain is based o
 screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
 
-test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster, which loses its rows: CLUSTER=postgresql://…
+test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster and delete its rows: CLUSTER=postgresql://…
 	RETAIN_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/chaos $(ARGS)
 
 chaos: test-tools ## Run the long crash tests: killed processes, power cuts, crashed servers (about ten minutes)

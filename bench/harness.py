@@ -97,7 +97,7 @@ def race(
     contenders: Mapping[str, Callable[[], object]],
     timer: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Series]:
-    """Return the seconds per call of each contender, for each round. The first to run changes.
+    """Return the seconds per call of each contender, for each round. They take turns to run first.
 
     timer: `time.process_time` measures CPU time, which other programs hardly change
     """

@@ -59,7 +59,7 @@ MANY_ROWS = 1 << 20  # bytes
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 GIVEN_DATABASE = "TEST_DATABASE"
-"""The database that takes the place of the modern server: `make test-cluster` runs tests on it."""
+"""A database to use instead of the modern server; `make test-cluster` sets it."""
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
 _started: dict[str, PostgresServer] = {}
 _folders: list[Path] = []
@@ -335,7 +335,7 @@ def shared_database(kind: str) -> Iterator[str]:
     name, connection, schema, preserved = _shared[kind]
     yield server_url(kind, name)
     try:
-        # A transaction that its test gave up could be committed after the rows are removed.
+        # An abandoned transaction of a test could be committed after the rows are removed.
         connection.execute(END_OTHERS)
         clean = fingerprint(connection) == schema
         if clean:

@@ -332,7 +332,7 @@ class AsyncFacts:
     async def timeline(
         self, *, about: str | None = None, limit: int = 100, after: str | None = None
     ) -> Page[FactChange]:
-        """Return what changed in the facts about the user and others, when and why, newest first."""
+        """Return the changes of the user's facts, newest first, with the messages that led to them."""
     async def entities(self, *, limit: int = 100, after: str | None = None) -> Page[Entity]:
         """Return the people and things that facts are about, with their names, by name."""
     async def merge(self, name: str, other: str) -> Entity:

@@ -343,7 +343,7 @@ def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, http
 
 
 def shorten_limit(limited: Limited) -> Callable[[], str]:
-    """Return a tool that shortens the limit, for calls after the server is connected."""
+    """Return a tool that shortens the time limit of later calls, once the server is connected."""
 
     def shorten() -> str:
         """Shorten the limit."""
@@ -372,7 +372,7 @@ def test_a_call_that_takes_too_long_is_an_error(
 def test_a_process_is_slow_and_crashes_and_ends_with_the_turn(
     talk: Any, limited: Limited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One turn for everything that needs a process. It gets only the variables of the settings."""
+    """One turn with all checks of a process, which gets only the variables in the settings."""
     monkeypatch.setenv("SHOP_KEY", "k-1")
     monkeypatch.setenv("RETAIN_API_KEY", "sk-of-the-model")
     chat = talk(

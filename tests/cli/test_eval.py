@@ -44,7 +44,7 @@ def report_of(folder: Path) -> dict[str, Any]:
 
 
 def test_retrieval_of_all_three(evaluate: Evaluate, tmp_path: Path) -> None:
-    """The database of the user stays as it is."""
+    """The user's own database does not change."""
     database = (tmp_path / "agent.db").read_bytes()
     write_locomo(tmp_path)
     write_json(tmp_path / "lme.json.gz", LONGMEMEVAL)
@@ -91,7 +91,7 @@ def test_only_and_limit(evaluate: Evaluate, tmp_path: Path) -> None:
     write_locomo(tmp_path)
     write_json(tmp_path / "lme.json", LONGMEMEVAL)
     done = evaluate("locomo.json lme.json --only locomo --limit 2")
-    assert "lme.json: LongMemEval, left out by --only." in done.stderr
+    assert "lme.json: LongMemEval, skipped because of --only." in done.stderr
     report = report_of(tmp_path / "retain-eval")
     assert [(file["selected"], file["asked"]) for file in report["files"]] == [(2, 2)]
     (results,) = (tmp_path / "retain-eval").glob("*.jsonl")
@@ -174,7 +174,7 @@ def test_failed_answers_are_counted_and_asked_again(evaluate: Evaluate, tmp_path
     ("misbehaviour", "counted", "status"),
     [("", "unclear", 0), ("injection", "unclear", 0), ("junk", "failed", 7)],
 )
-def test_junk_of_the_judge_is_counted(
+def test_an_unusable_reply_of_the_judge_is_counted(
     evaluate: Evaluate, tmp_path: Path, misbehaviour: str, counted: str, status: int
 ) -> None:
     write_locomo(tmp_path)
@@ -240,7 +240,7 @@ def test_verdicts_of_another_judge_are_not_mixed(evaluate: Evaluate, tmp_path: P
         assert settings["base_url"] == settings["judge_url"] == service.url
         other = evaluate("locomo.json --answers --judge-url http://127.0.0.1:1/v1", **model)
         assert other.returncode == 2
-        assert "has results of another version or other settings" in other.stderr
+        assert "has results of another version or with other settings" in other.stderr
         same = evaluate(f"locomo.json --answers --judge-url {address}", **model)
     assert same.returncode == 0, same.stderr
     for file in (tmp_path / "retain-eval").iterdir():
@@ -281,7 +281,7 @@ def test_a_question_without_a_reference_and_a_file_named_twice(
     ("arguments", "status", "expected"),
     [
         ("missing.json", 2, "missing.json: cannot be read: No such file or directory."),
-        ("bad.json", 2, "bad.json: is no LoCoMo, LongMemEval or BEAM file"),
+        ("bad.json", 2, "bad.json: is not a LoCoMo, LongMemEval or BEAM file"),
         ("locomo.json --limit 0", 2, "--limit: must be at least 1."),
         ("locomo.json --judge-model x", 2, "--judge-model: requires --answers."),
         ("locomo.json --answers", 2, "--answers: requires a model: set `model`"),
@@ -311,4 +311,4 @@ def test_results_with_other_settings_are_not_mixed(evaluate: Evaluate, tmp_path:
     assert evaluate("locomo.json").returncode == 0
     done = evaluate("locomo.json --set embedder=none")
     assert done.returncode == 2
-    assert "retain-eval has results of another version or other settings" in done.stderr
+    assert "retain-eval has results of another version or with other settings" in done.stderr

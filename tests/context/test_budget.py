@@ -32,8 +32,8 @@ def test_a_larger_budget_reduces_no_share(budget: int, more: int, wants: list[in
     assert all(b <= a for b, a in zip(before, after, strict=True))
 
 
-def test_no_token_more_reduces_a_share() -> None:
-    """At 20 tokens, six floors grow at once; the layers without a floor keep what they had."""
+def test_one_more_token_reduces_no_share() -> None:
+    """At 20 tokens, six floors grow at once; layers without a floor must not shrink."""
     for wants in ([5_000] * len(LAYERS), [50 * index for index in range(len(LAYERS))]):
         before = share(0, wants)
         for budget in range(1, 150):

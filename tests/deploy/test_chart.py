@@ -227,7 +227,7 @@ def test_the_chart_passes_lint(chart: Any) -> None:
 
 
 def test_the_server_starts_before_the_first_key(chart: Any) -> None:
-    """Otherwise `helm install --wait` would wait for somebody to create it."""
+    """Otherwise `helm install --wait` would wait until somebody creates one."""
     resources = render(chart, {})
     pod = resources["Deployment retain"]["spec"]["template"]["spec"]
     assert [container["name"] for container in pod["initContainers"]] == ["migrate"]

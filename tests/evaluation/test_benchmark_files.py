@@ -1,4 +1,4 @@
-"""Benchmark files: every format is read, and a bad file is named with its place."""
+"""Benchmark files: every format is read, and errors name the file and the place in it."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _changed(change: Callable[[Any], object], data: Any) -> Any:
         (_changed(lambda data: data[0].update(qa=[]), LOCOMO), "has no questions"),
     ],
 )
-def test_a_bad_file_is_named_with_the_place(tmp_path: Path, data: Any, expected: str) -> None:
+def test_an_error_names_the_file_and_the_place(tmp_path: Path, data: Any, expected: str) -> None:
     with pytest.raises(Invalid) as error:
         read_benchmark(write_json(tmp_path / "f.json", data))
     assert expected in str(error.value)
@@ -213,7 +213,7 @@ def test_a_bad_file_is_named_with_the_place(tmp_path: Path, data: Any, expected:
         (b'[{"a": 1},\n {"b": }]', "is not JSON: line 2, column 8: Expecting value"),
         (b'{"a": 1}\n{"b": \n', "is not JSON: line 2, column 7"),
         (b"PAR1\xff\xfe", "is not UTF-8 text (byte 4); convert Parquet files to JSON first"),
-        (b"\x1f\x8b\x08\x00", "is not a whole gzip file"),
+        (b"\x1f\x8b\x08\x00", "is not a complete gzip file"),
     ],
 )
 def test_a_file_that_is_not_json(tmp_path: Path, content: bytes, expected: str) -> None:

@@ -35,5 +35,5 @@ def test_an_interrupted_run_continues(tmp_path: Path) -> None:
     assert list(results.results) == [question.id for question in questions]
     assert ResultFile(path).results == results.results
     path.write_text("no result\n{}\n")
-    with pytest.raises(Invalid, match=r"results.jsonl: line 1 is no result of `retain eval`"):
+    with pytest.raises(Invalid, match=r"results.jsonl: line 1 is not a result of `retain eval`"):
         ResultFile(path)

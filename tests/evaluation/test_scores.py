@@ -126,7 +126,7 @@ def test_beam(tmp_path: Path) -> None:
     }
 
 
-def test_failures_and_unclear_verdicts_count_as_not_correct(tmp_path: Path) -> None:
+def test_failures_and_unclear_verdicts_count_as_wrong(tmp_path: Path) -> None:
     questions = [GoldQuestion(f"c/{number}", "?", AT, "4", frozenset()) for number in range(5)]
     file = BenchmarkFile(
         write_json(tmp_path / "f.json", []), "locomo", [Conversation("c", {}, questions)]

@@ -143,7 +143,7 @@ def test_an_answer_of_another_form_is_rejected(text: str) -> None:
     "around", ["Here you are:\n```json\n%s\n```", "%s}", "%s Any {questions}?"]
 )
 def test_text_around_the_json_is_ignored(around: str) -> None:
-    """The 1.5B model of `make test-llm` often writes one brace too many."""
+    """Small models often write an extra brace."""
     text = around % json.dumps({"facts": [LISBON]})
     assert len(read_with_model(ScriptedModel(text), TURNS, KNOWN, MAY).proposals) == 1
 

@@ -122,7 +122,7 @@ def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
 
 
 def test_confirmed_new_and_current_facts_come_first(open_memory: Callable[..., Memory]) -> None:
-    """Among facts that match alike."""
+    """The order of facts that match equally well."""
     now = Now()
     memory = open_memory(clock=now)
     agent = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")

@@ -352,7 +352,7 @@ def test_the_file_of_the_official_server_is_mentioned_once(memory: Memory, tmp_p
 
 
 @one_engine
-def test_the_tools_that_delete_say_that_facts_stay(memory: Memory) -> None:
+def test_the_delete_tools_report_that_facts_were_not_deleted(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada")
     me.graph.add([Entity("Clara", "person", ["likes tea"])])
     me.facts.add("Clara lives in Porto.", subject="Clara", predicate="lives in", object="Porto")

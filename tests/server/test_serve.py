@@ -89,7 +89,7 @@ def test_a_server_that_always_requires_keys_starts_before_the_first_one(tmp_path
 def test_clients_behind_a_trusted_proxy_have_their_own_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str
 ) -> None:
-    """Without the variable, the header is ignored: anybody could send it."""
+    """Without the variable, the server ignores the header, because any client could send it."""
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
     settings = Settings(
         database=f"sqlite:///{tmp_path}/a.db", auth="keys", rate_per_second=5, embedder="static"
@@ -366,7 +366,7 @@ sys.exit(main(["serve", "--database", "memory:", "--port", "0"]))
 
 
 def test_garbage_is_not_collected_until_the_server_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking for it among all modules would delay the start."""
+    """A collection over all modules would delay the start."""
     is_enabled: list[bool] = []
 
     def serve(settings: Settings, announce: object, *, jobs: bool) -> int:

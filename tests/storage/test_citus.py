@@ -1,4 +1,4 @@
-"""What the engine decides for a cluster, without one; `make test-cluster` runs on a real one."""
+"""The engine's decisions for a cluster, tested without one; `make test-cluster` uses a real one."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_script_is_split_into_statements() -> None:
 
 
 def test_every_migration_is_split_between_its_statements() -> None:
-    """A split inside of a text or of the body of a function would leave an odd number of quotes."""
+    """A split inside a text or a function body would leave an odd number of quotes."""
     for migration in migrate.shipped("postgres"):
         for step in (migration.step(up=True), migration.step(up=False)):
             script = roles.script(step, engine.expand_types(step.script), SETTINGS)

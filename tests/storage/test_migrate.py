@@ -109,8 +109,8 @@ def test_every_table_of_every_kind_comes_from_a_migration() -> None:
 
 @pytest.mark.parametrize("version", range(1, HEAD + 1) if FULL else (1, HEAD - 1))
 def test_up_and_down_from_every_version_changes_no_row(url: str, engine: str, version: int) -> None:
-    """M1, M2, M5: a database filled at a version is the same, row by row, at head and back at that
-    version; and it has the schema of a fresh one at head.
+    """A database filled at a version is the same, row by row, at the newest version and back at that
+    version, and has the schema of a new database at the newest version.
     """
     kept = tables_at(version)
     fresh = schema(url, engine)
@@ -160,7 +160,7 @@ def test_down_to_nothing_and_up_again_under_an_open_memory(url: str) -> None:
 
 
 def test_a_fresh_schema_equals_a_migrated_one(url: str, empty_url: str, engine: str) -> None:
-    """M5, B35: every migration goes up, down and up. CHAOS=full then goes down to every version,
+    """Every migration goes up, down and up. CHAOS=full then goes down to every version,
     with rows.
     """
     for version in range(1, HEAD + 1):

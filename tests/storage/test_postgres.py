@@ -181,7 +181,7 @@ def run_as_application(connection: psycopg.Connection, tenant: str | None, sql: 
 
 @pytest.mark.parametrize("tenant", [None, ""])
 def test_a_statement_without_a_tenant_fails(memory: Memory, url: str, tenant: str | None) -> None:
-    """An empty result would look like an answer. A setting is empty after its first transaction."""
+    """An empty result would hide the mistake. A setting is empty after its first transaction."""
     fill(memory)
     statements = [
         "select count(*) from retain.{}",
@@ -220,7 +220,7 @@ def test_an_upgrade_replaces_policies_that_find_no_rows(memory: Memory, url: str
     assert [finding for finding in memory.database.health() if not finding.ok] == []
 
 
-def test_a_foreign_tenant_sees_no_rows(memory: Memory, url: str) -> None:
+def test_another_tenant_sees_no_rows(memory: Memory, url: str) -> None:
     fill(memory)
     with psycopg.connect(url, autocommit=True) as connection:
         with connection.transaction():
@@ -240,7 +240,7 @@ def test_a_foreign_tenant_sees_no_rows(memory: Memory, url: str) -> None:
 
 
 def test_the_check_for_a_tenant_uses_the_index(memory: Memory, url: str) -> None:
-    """The check is made once for a scan and not for each row."""
+    """The check runs once per scan, not once per row."""
     fill(memory)
     with psycopg.connect(url, autocommit=True) as connection, connection.transaction():
         connection.execute(f"set local role {ROLE}")

@@ -49,7 +49,7 @@ def bomb(size: int) -> bytes:
     checksum = 1
     for _ in range(count):
         checksum = zlib.adler32(piece, checksum)
-    # After a full flush, equal pieces are compressed to equal bytes: one is enough.
+    # After a full flush, equal pieces compress to equal bytes, so one piece is compressed and repeated.
     maker = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
     compressed = maker.compress(piece) + maker.flush(zlib.Z_FULL_FLUSH)
     packed = b"\x78\xda" + compressed * count + maker.flush() + checksum.to_bytes(4, "big")

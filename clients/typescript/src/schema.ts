@@ -794,8 +794,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return what changed in the facts about the user and others, when and why, newest first.
-         * @description Return what changed in the facts about the user and others, when and why, newest first.
+         * Return the changes of the user's facts, newest first, with the messages that led to them.
+         * @description Return the changes of the user's facts, newest first, with the messages that led to them.
          *
          *     about: only changes of facts about this subject; `user` for the user
          *

@@ -486,7 +486,7 @@ export class Facts extends Kind {
     return this.api.pages("/api/facts/review", options);
   }
 
-  /** Return what changed in the facts about the user and others, when and why, newest first. */
+  /** Return the changes of the user's facts, newest first, with the messages that led to them. */
   timeline(options: Options<"facts_timeline"> = {}): Pages<RecordOf<"facts_timeline">> {
     return this.api.pages("/api/facts/timeline", options);
   }

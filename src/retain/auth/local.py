@@ -21,9 +21,9 @@ def allows_requests_without_key(settings: Settings) -> bool:
 
 
 def check_host(settings: Settings, *, keys_exist: bool) -> None:
-    """Raise SettingsError if a server without keys would listen to other machines.
+    """Raise SettingsError if other machines could reach a server without keys.
 
-    With `auth: keys`, it may: it rejects all requests until a key is created.
+    With `auth: keys` they may, because it rejects all requests until a key is created.
     """
     if keys_exist or is_loopback(settings.host):
         return

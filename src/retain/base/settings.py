@@ -217,7 +217,7 @@ class Settings(SettingsExtras):
     auth: Literal["auto", "keys"] = _setting(
         "auto",
         "`auto`: requests from this machine need no API key, if the database is a SQLite file without "
-        "keys. `keys`: always require one; the server starts before the first one exists.",
+        "keys. `keys`: always require a key; the server rejects all requests until one exists.",
     )
     allowed_hosts: str = _setting(
         "", "Host names, separated by commas, under which clients may call the server."

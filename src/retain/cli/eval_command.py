@@ -69,7 +69,7 @@ def evaluate(arguments: Arguments) -> int:
         if not is_finished:
             where = folder / "report.md"
             print(
-                f"Not finished. {where} has the results so far; the same command continues.",
+                f"Not finished. {where} has the results so far. Run the same command to continue.",
                 file=sys.stderr,
             )
     if arguments.json:
@@ -132,7 +132,7 @@ def _evaluation(arguments: Arguments, settings: Settings) -> Evaluation:
 
 
 def _judge(arguments: Arguments, settings: Settings, models: Models) -> Model | None:
-    """Return the judge. Another address gets no key but that of its own variable."""
+    """Return the judge. With its own address, it gets only the key of --judge-key-variable."""
     variable = arguments.judge_key_variable
     if variable is not None and not os.environ.get(variable):
         problem = f"names the environment variable {variable}, which is not set"
@@ -154,7 +154,7 @@ def _read_files(arguments: Arguments) -> Iterator[BenchmarkFile]:
     for path in arguments.files:
         file = read_benchmark(path)
         if arguments.only is not None and file.benchmark != arguments.only:
-            print(f"{path}: {TITLES[file.benchmark]}, left out by --only.", file=sys.stderr)
+            print(f"{path}: {TITLES[file.benchmark]}, skipped because of --only.", file=sys.stderr)
             continue
         count += 1
         yield file
@@ -192,7 +192,7 @@ def _prepare_folder(folder: Path, description: dict[str, Any]) -> None:
     text = json.dumps(description, indent=2, ensure_ascii=False)
     if path.is_file():
         if path.read_text(encoding="utf-8").strip() != text:
-            problem = f"{folder} has results of another version or other settings ({path}); choose another folder"
+            problem = f"{folder} has results of another version or with other settings ({path}); choose another folder"
             raise Invalid(field="--out", problem=problem)
         return
     try:
@@ -256,7 +256,7 @@ COMMANDS = (
                 "help": "a file of LoCoMo, LongMemEval or BEAM (JSON or JSON Lines, also as .gz), or "
                 "a folder of chats of BEAM's repository",
             },
-            "--only": {"choices": list(TITLES), "help": "leave out files of other benchmarks"},
+            "--only": {"choices": list(TITLES), "help": "skip files of other benchmarks"},
             "--limit": {
                 "metavar": "N",
                 "type": int,
@@ -283,12 +283,12 @@ COMMANDS = (
             },
             "--judge-key-variable": {
                 "metavar": "VARIABLE",
-                "help": "the environment variable with the API key for --judge-url (default: none "
-                "is sent to another address)",
+                "help": "the environment variable with the API key of the judge; without it, "
+                "--judge-url gets no key",
             },
         },
-        "retain has no benchmark data: download the files from their authors. Each conversation is\n"
+        "retain does not include the files: download them from their authors. Each conversation is\n"
         "loaded into a temporary database; yours is not opened. Settings apply as for other commands.\n"
-        "An interrupted run continues if the same command is run again.",
+        "Run the same command again to continue an interrupted run.",
     ),
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEVEL_STEPS = 1000
-"""The fractions that a token is divided into while shares are computed."""
+"""Shares are computed in thousandths of a token and rounded down at the end."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ LAYERS = (
 def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -> list[int]:
     """Return the tokens of each layer: at most as many as it wants."""
     budget = max(budget, 0)
-    # In fractions of a token, cut off only at the end: if floors were rounded first, many would grow
-    # at the same budget and leave less to the layers without one.
+    # Round only at the end. If the floors were rounded first, several of them would grow by one token
+    # at the same budget, and layers without a floor would get less from a larger budget.
     available = budget * LEVEL_STEPS
     limits = [want * LEVEL_STEPS for want in wants]
     floors = [int(layer.floor * budget * LEVEL_STEPS) for layer in layers]

@@ -230,10 +230,10 @@ def _with_facts(
 
 
 def _if_relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
-    """Return the hits if one of them is about the question, otherwise none.
+    """Return all hits if one of them is about the question, otherwise none.
 
-    Often the answer has other words than the question and is found by the ranking alone. So the
-    check decides whether memory knows something about the question, not which hits are shown.
+    An answer often has other words than the question, and only the ranking finds it. So the check
+    decides whether anything is recalled, not which hits are.
     """
     return list(hits) if _about(hits, query) else []
 

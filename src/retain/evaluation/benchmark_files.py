@@ -32,7 +32,7 @@ MAX_SHOWN_CHARACTERS = 60
 _PLAN_MARKER = re.compile(r"\s*->->\s*[\d, ]+\s*$")
 _LOCOMO_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 _CHAT_FILES = ("chat_trunecated.json", "chat.json")
-"""The chat of BEAM's repository: where it was too long, its questions are about the shorter one."""
+"""Files with a chat of BEAM's repository. If a shortened chat exists, the questions are about it."""
 _QUESTIONS_FILE = "probing_questions/probing_questions.json"
 
 Unit = str | int
@@ -223,7 +223,7 @@ def _read_file(path: Path) -> tuple[str, list[Conversation]]:
         for keys, benchmark, _ in _FORMATS
     )
     found = ", ".join(map(repr, list(records[0].value)[:12]))
-    problem = f"is no LoCoMo, LongMemEval or BEAM file: its first record has {found}. Expected: {expected}"
+    problem = f"is not a LoCoMo, LongMemEval or BEAM file: its first record has {found}. Expected: {expected}"
     raise _invalid(str(path), problem)
 
 
@@ -235,7 +235,7 @@ def _read_json(path: Path) -> Any:
             data = gzip.decompress(data)
         text = data.decode("utf-8-sig")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _invalid(str(path), f"is not a whole gzip file: {error}") from None
+        raise _invalid(str(path), f"is not a complete gzip file: {error}") from None
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text (byte {error.start}); convert Parquet files to JSON first"
         raise _invalid(str(path), problem) from None

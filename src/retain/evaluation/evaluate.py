@@ -31,7 +31,7 @@ from retain.models.provider import KEY_HINT
 HITS_PER_QUESTION = 60
 MESSAGES_PER_WRITE = 500
 MAX_FAILURES_IN_A_ROW = 5
-"""After this many failed model calls, the run stops: the service or its settings are wrong."""
+"""The run stops after this many failed model calls: the service or its settings are wrong."""
 AGENT = "assistant"
 QUESTION_SESSION = "retain eval: the question"
 
@@ -71,16 +71,16 @@ class ResultFile:
             except (ValueError, TypeError):
                 if number == len(lines):
                     continue  # the run was killed while it wrote this line
-                problem = f"line {number} is no result of `retain eval`; choose another --out"
+                problem = f"line {number} is not a result of `retain eval`; choose another --out"
                 raise Invalid(field=str(self.path), problem=problem) from None
             if result:
                 self.results[result.id] = result
-        # Without an unfinished line, and with one line per question.
+        # Rewrite the file without an unfinished line and with one line per question.
         text = "".join(f"{_json(asdict(result))}\n" for result in self.results.values())
         self.path.write_text(text, encoding="utf-8")
 
     def add(self, result: Result) -> None:
-        """Store a result at once."""
+        """Append a result to the file."""
         self.results[result.id] = result
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{_json(asdict(result))}\n")
@@ -92,7 +92,7 @@ def _json(value: Any) -> str:
 
 @dataclass
 class QuestionClock:
-    """The clock of a memory: the time of the question, once there is one."""
+    """A clock that returns the time of the current question, or the real time before the first one."""
 
     at: datetime | None = None
 
@@ -120,7 +120,7 @@ class Evaluation:
         results: ResultFile,
         progress: Progress,
     ) -> None:
-        """Add the results of the questions that have none yet."""
+        """Ask the questions that have no result yet, and add their results."""
         open_ids = {
             question.id
             for question in questions

@@ -39,7 +39,7 @@ the first 10 hits.
 - Times are those of one call in this process, on this machine, with nothing else measured at the same time.
 - Context: what `context` assembles for the question in an empty session, within the budget. Its evidence is the \
 share of the evidence messages that it contains; a long message may be shortened.
-- Accuracy: correct answers ÷ all answered questions. Failed calls and unclear verdicts count as not correct."""
+- Accuracy: correct answers ÷ all answered questions. Failed calls and unclear verdicts count as wrong."""
 
 
 def render_report(report: Mapping[str, Any]) -> str:

@@ -78,5 +78,5 @@ def as_chat_model(model: Model | None, option: str) -> ChatModel:
         problem = "requires a model: set `model` (and `base_url`, `api_key`) in the settings"
         raise Invalid(field=option, problem=problem)
     if not isinstance(model, ChatModel):
-        raise Invalid(field=option, problem=f"requires a chat model; {model.name} is none")
+        raise Invalid(field=option, problem=f"requires a chat model; {model.name} is not one")
     return model

@@ -142,7 +142,7 @@ def _contexts(asked: Sequence[tuple[GoldQuestion, Result]]) -> dict[str, float |
 
 
 def _answers(benchmark: str, asked: Sequence[tuple[GoldQuestion, Result]]) -> list[dict[str, Any]]:
-    """Return the verdicts by category; questions without a reference answer are counted apart."""
+    """Return the verdicts by category; questions without a reference answer are counted separately."""
     groups = {
         _category(benchmark, type): [row for row in asked if row[0].type == type]
         for type in _types(question for question, _ in asked)

@@ -23,7 +23,7 @@ from retain.storage.writer import Change, Writer
 
 BATCH_SIZE = 500
 ROWS_PER_TIDYING = 5_000
-"""Removed rows after which the index may have to be tidied."""
+"""Call `tidy_index` after this many removed rows."""
 INTERVAL_SECONDS = 3600.0
 LEASE_SECONDS = 60.0
 PAUSE_SECONDS = 0.002

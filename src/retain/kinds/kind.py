@@ -223,7 +223,7 @@ class Kind:
     def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Return hits of a kind that is ranked separately, best first.
 
-        A kind may know more about its records than their text and meaning, which gave the scores.
+        Scores come from text and meaning; a kind may adjust them by what it knows about its records.
         """
         return hits
 

@@ -54,7 +54,7 @@ class SearchResults:
 MAX_FACTS = 3
 """Facts that a search returns beside its hits."""
 EXTRA_FACTS = 9
-"""Facts that are ranked besides those that a search returns."""
+"""Additional facts that are ranked, of which a search may return some."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ EXPANDED = 12
 """Best rows of each retriever whose neighbours become candidates too."""
 NEIGHBOUR_REACH = 2
 SEPARATE_DEPTH = 30
-"""Rows from each retriever of the kinds that are ranked separately; only a few of them become hits."""
+"""Rows from each retriever for the kinds that are ranked separately; few of them become hits."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
 
 
 def run_separate_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
-    """Do the second read for the kinds that are ranked separately, as far as the search wants them."""
+    """Do the second read for the kinds that are ranked separately, if the search includes them."""
     filter = only_separate_kinds(query.filter)
     corpus = query.matches.separate_corpus
     if not filter.kinds or corpus is None:

@@ -378,7 +378,7 @@ def _frequencies(
 
 
 def only_separate_kinds(filter: SearchFilter) -> SearchFilter:
-    """Return a filter for the kinds that are ranked separately, as far as the search wants them."""
+    """Return a filter for the kinds that are ranked separately and that the search includes."""
     kinds = [kind for kind in filter.separate_kinds if filter.kinds is None or kind in filter.kinds]
     return replace(filter, kinds=tuple(kinds), separate_kinds=())
 

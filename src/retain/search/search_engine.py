@@ -81,7 +81,7 @@ class SearchFilter:
     until: int | None = None
     place: str | None = None  # this place and everything below it
     separate_kinds: tuple[str, ...] = ()
-    """Kinds that are ranked separately: not found among the others nor counted with them."""
+    """Kinds that are ranked separately: neither among the hits of the others nor in their statistics."""
 
 
 @dataclass(frozen=True)

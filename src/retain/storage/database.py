@@ -109,7 +109,7 @@ class Database(Protocol):
     name: str
     """The address without its password, for messages and logs."""
     is_cluster: bool
-    """Whether tenants are on different servers; all rows of a tenant are on one."""
+    """Whether tenants are spread over several servers, each tenant with all its rows on one."""
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         """Run work on one consistent snapshot.
@@ -156,7 +156,7 @@ class Database(Protocol):
         ...
 
     def distribute(self) -> str:
-        """Distribute the tables over the servers of a cluster, and say so; "" if there is none."""
+        """Distribute the tables over the servers of a cluster; return a message, "" without a cluster."""
         ...
 
     def refit(self) -> None:
@@ -186,7 +186,7 @@ class Database(Protocol):
     def tidy_index(self) -> None:
         """Remove the words of removed rows from the index if there are many.
 
-        Call it after every few thousand removed rows; it lets others write meanwhile.
+        Call it after every few thousand removed rows. Other writers can write in between.
         """
         ...
 

@@ -64,7 +64,7 @@ class Receipt:
 
 
 def hash_subject(subject: str) -> str:
-    """Return the subject of an audit row or an event as an erasure leaves it."""
+    """Return the subject that an erasure writes into an audit row or an event."""
     if _HASHED_SUBJECT.fullmatch(subject):
         return subject
     return f"sha256:{hashlib.sha256(subject.encode()).hexdigest()}"

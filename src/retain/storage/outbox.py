@@ -144,7 +144,7 @@ def oldest_is_over_age(tx: Transaction) -> bool:
 def remove_old(tx: Transaction, size: int) -> int | None:
     """Remove a batch of the oldest events; None if all are recent.
 
-    Events that a webhook has not accepted until now, or that wait for a paused one, become dead
+    Events that a webhook has not accepted yet, or that wait for a paused webhook, become dead
     letters, which are kept longer.
     """
     row = tx.one(

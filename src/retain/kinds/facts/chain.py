@@ -3,7 +3,7 @@
 The words of a fact never change. Its status, end and replacement follow from its events: that it
 was stated, confirmed or retracted, and that newer facts replace it. Facts that replace each other
 form a chain. Whenever something happens to one of them (an event, an undone step, a removed
-message, a deleted fact), the states that follow from it are computed again and stored.
+message, a deleted fact), the states that depend on it are recomputed and stored.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def states(chain: Sequence[Link]) -> dict[str, State]:
 
 
 def _oldest_first(chain: Sequence[Link], newer: Mapping[str | None, Sequence[Link]]) -> list[Link]:
-    """Return the facts of a chain so that each stands after the one that it replaces."""
+    """Return the facts of a chain, each after the one that it replaces."""
     ids = {link.id for link in chain}
     ordered = [link for link in chain if link.replaces not in ids]
-    for link in ordered:  # grows meanwhile
+    for link in ordered:  # the loop also visits the facts that it appends
         ordered += newer.get(link.id, [])
     return ordered
 
@@ -118,9 +118,9 @@ def _oldest_first(chain: Sequence[Link], newer: Mapping[str | None, Sequence[Lin
 def _find_replacement(
     newer: Sequence[Link], own: Mapping[str, State], replacements: Mapping[str, Replacement]
 ) -> Replacement | None:
-    """Return what replaces a fact; retracted facts between them are passed over.
+    """Return what replaces a fact, without the retracted facts in between.
 
-    newer: the facts that were to replace it
+    newer: the facts that were stated to replace it
     """
     for link in reversed(newer):
         if own[link.id].status == "active":
@@ -128,7 +128,7 @@ def _find_replacement(
     for link in reversed(newer):
         later = replacements.get(link.id) if own[link.id].status == "retracted" else None
         if later is not None:
-            # What corrects or refines a retracted fact takes its place.
+            # A correction or refinement of a retracted fact takes its place.
             type = later.type if later.type == "changed" else link.replacement_type
             since = link.valid_from if later.since is None else later.since
             return Replacement(later.id, type, since)
@@ -171,8 +171,8 @@ _CHAIN = """with recursive older (id, replaces, is_retracted) as (
         where facts.tenant = :tenant and facts.replaces = chain.id)"""
 """The ids of a fact, of those that it replaced and of those that replace any of them.
 
-If `:whole` is 0, only those whose state may follow from that of the fact: the one that it replaced,
-older ones as long as those between are retracted, and what replaces these.
+If `:whole` is 0, only the ids whose state may depend on the fact: the one that it replaced, older
+ones if all facts in between are retracted, and the facts that replace these.
 """
 
 
@@ -187,7 +187,7 @@ def read_chain(tx: Transaction, id: str, *, whole: bool = True) -> list[Row]:
 
 
 def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
-    """Compute the states that follow from facts again, and return the ids that became active."""
+    """Recompute the states that depend on facts, and return the ids that became active."""
     done: set[str] = set()
     activated = []
     for id in ids:

@@ -33,9 +33,9 @@ _ACTIONS: dict[ReplacementType, Action] = {
     "refined": "refined",
     "corrected": "corrected",
 }
-"""The event of the older fact, by the type of its replacement."""
+"""The action that is recorded for the older fact, by the type of its replacement."""
 _DENIALS: tuple[Action, ...] = ("retracted", "corrected", "undone")
-"""A person's last action on a fact that agents and learning do not state again."""
+"""If one of these is the last action of a person, agents and learning do not add the fact again."""
 REMOVED = "(removed with its message)"
 """The statement of a fact whose messages were removed."""
 ALL_MESSAGES = 2**53
@@ -207,7 +207,7 @@ class Step:
             step=self._id,
             action=action,
             actor=self._actor,
-            # What a person states stays when its messages are removed.
+            # A fact that a person stated stays when its messages are removed.
             rests=int(bool(evidence) and self._actor not in PEOPLE),
             other=other,
         )
@@ -251,7 +251,7 @@ def find_denied(
 ) -> list[str]:
     """Return the facts about a subject that a person retracted, corrected or undid, newest last.
 
-    What a person undid counts if an agent or learning had added it.
+    An undone fact counts if an agent or learning had added it.
 
     statement_key: only facts with these words
     """
@@ -308,7 +308,7 @@ def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
             "select id, replaces_how from facts where tenant = :tenant and replaces = :id", id=id
         )
         for newer_id, newer_type in newer:
-            # What corrects or refines this fact takes its place; a later change stays a change.
+            # A correction or refinement takes the place of this fact; a later change stays a change.
             is_change = newer_type == "changed"
             replacement_type = newer_type if is_change else column(row, "replaces_how")
             tx.send(

@@ -45,7 +45,7 @@ _USER_NAMES = ("user", "the user", "i", "me", "myself")
 
 
 ReplacementType = Literal["changed", "refined", "corrected"]
-"""A fact replaces another because the world changed, it is more exact, or that was never true."""
+"""Why a fact replaces another: the world changed, it is more exact, or the other was never true."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class FactChange:
     """The messages that led to the change."""
 
 
-# `stated_to` is the end that was given; `valid_to` is earlier if a newer fact replaces this one.
-# `replaces_how` is the type of the replacement of `replaces`, `replaced_how` that by `replaced_by`.
+# `stated_to` is the end as it was stated; `valid_to` is earlier if a newer fact replaces this one.
+# `replaces_how` says why this fact replaces `replaces`, and `replaced_how` why `replaced_by` replaces it.
 COLUMNS = """id, user_id, agent, subject, statement, predicate, object, topic, valid_from, stated_to,
     source, confidence, learned_at, replaces, replaces_how, conflicts_with, needs_review, status,
     confirmed, valid_to, replaced_by, replaced_how"""

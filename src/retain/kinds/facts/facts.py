@@ -71,7 +71,7 @@ MONTH = timedelta(days=30)
 CONFIRMED_WEIGHT = 0.5
 RECENCY_WEIGHT = 0.3
 FUTURE_WEIGHT = -2.0
-"""Added to the logarithm of the odds that a fact is wanted. Chosen by hand: no data has them."""
+"""Added to the log odds of a fact's score. Chosen by hand, because no dataset has such facts."""
 _OF_USERS_FACT = "fact_id in (select id from facts where tenant = :tenant and user_id = :user)"
 _OF_AGENTS_FACT = "fact_id in (select id from facts where tenant = :tenant and agent = :agent)"
 _IN_REVIEW = """(status = 'pending' or (
@@ -188,7 +188,7 @@ class Facts(Kind):
         return step.add(new, messages, needs_review=self._needs_review)
 
     def _require_not_denied(self, tx: Transaction, user: str, new: NewFact) -> None:
-        """Raise Conflict if a person said that a fact is not true, and the writer is not a person."""
+        """Raise Conflict if a person said that a fact is not true; a person may add it again."""
         if self._is_person:
             return
         denied = find_denied(tx, user, new.subject_key, new.statement_key)
@@ -223,7 +223,7 @@ class Facts(Kind):
         if status is not None and (at is not None or include_replaced):
             raise Invalid(field="status", problem="cannot be combined with at or include_replaced")
         if at is not None and include_replaced:
-            problem = "cannot be combined with at, which has what was true then and replaced since"
+            problem = "cannot be combined with at, which includes facts that were replaced later"
             raise Invalid(field="include_replaced", problem=problem)
         if about is not None:
             about = subject_name(about, "about", self._settings.masking)
@@ -428,7 +428,7 @@ class Facts(Kind):
     def timeline(
         self, *, about: str | None = None, limit: int = 100, after: str | None = None
     ) -> Page[FactChange]:
-        """Return what changed in the facts about the user and others, when and why, newest first.
+        """Return the changes of the user's facts, newest first, with the messages that led to them.
 
         about: only changes of facts about this subject; `user` for the user
         """
@@ -545,8 +545,8 @@ class Facts(Kind):
     def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Return facts, best first.
 
-        Their text and meaning count most. Of facts that match alike, those that a person confirmed
-        and new ones come first, and those that are not true yet come last.
+        Words and meaning count most. Of similar matches, confirmed and new facts come first, and
+        facts that are not true yet come last.
         """
         sent = [
             tx.send(
@@ -587,9 +587,9 @@ class Facts(Kind):
     def _words(
         self, statement: str, subject: str, predicate: str = "", object: str = ""
     ) -> NewFact:
-        """Return the words of a fact as they are stored; raise Invalid if they instruct an agent.
+        """Return a fact as it is stored; raise Invalid if its words instruct an agent.
 
-        People may add any words.
+        People may add instructions.
         """
         policy = self._settings.masking
         new = NewFact(

@@ -262,12 +262,12 @@ def _parse_answer(text: str, turns: Sequence[Turn], known: Sequence[Fact], model
 
 
 def _first_object(text: str) -> str:
-    """Return the first JSON object of a text; small models write more, often one `}` too many."""
+    """Return the first JSON object of a text; small models often add an extra `}` or more text."""
     start = max(0, text.find("{"))
     try:
         _, end = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):
-        return text[start:]  # `canonical.parse` says what is wrong with it
+        return text[start:]  # `canonical.parse` reports the error
     return text[start:end]
 
 
@@ -414,7 +414,7 @@ def is_instruction(proposal: Proposal, cited: Sequence[Turn]) -> bool:
 
 
 INSTRUCTION_PROBLEM = (
-    "is an instruction to an agent and not a fact; state what is true about a person or thing"
+    "is an instruction to an agent, not a fact; state what is true about a person or thing"
 )
 
 

@@ -93,7 +93,7 @@ class Known:
     """A fact about the subject of a proposal."""
 
     fact: Fact
-    mention: Mention  # the newest message that says so, or when it was added without one
+    mention: Mention  # the newest message that states it; without one, the time when it was added
     is_denied: bool = False  # a person retracted, corrected or undid it
 
 
@@ -169,7 +169,7 @@ def decide(
 ) -> Decision:
     """Return what to do with a proposal, given all known facts about its subject.
 
-    mention:      the newest message that the proposal rests on
+    mention:      the newest message that the proposal comes from
     source:       who said so
     is_ambiguous: the subject's name means more than one person
     needs_review: a person must confirm it, whoever said so
@@ -201,9 +201,9 @@ def decide(
 
 
 def _start(decision: Decision, mention: Mention) -> datetime | None:
-    """Return since when a fact is true that replaces another, if nobody says so.
+    """Return the start of a fact that replaces another, if its message does not name one.
 
-    What corrects or refines a fact is true as long as that was said to be.
+    A correction or refinement has the start of the fact that it replaces.
     """
     if decision.replaces is None:
         return None
@@ -213,7 +213,7 @@ def _start(decision: Decision, mention: Mention) -> datetime | None:
 
 
 def _end(decision: Decision, proposal: Proposal) -> datetime | None:
-    """Return until when a fact is true that replaces another, if nobody says so."""
+    """Return the end of a fact that replaces another, if its message does not name one."""
     if decision.replaces is None or decision.replacement_type == "changed" or proposal.ends:
         return None
     end = decision.replaces.valid_to

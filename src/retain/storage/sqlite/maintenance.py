@@ -127,8 +127,8 @@ def is_half_removed(connection: apsw.Connection) -> bool:
     """Return whether half of the rows in the full-text index were removed.
 
     Then it should be merged before more are removed. A step of the merge ends when it has written
-    its pages, however many words of removed rows it skips meanwhile: with hardly any rows left, one
-    step would skip all of them.
+    its pages, regardless of how many words of removed rows it skips. If hardly any rows are left, one
+    step skips all of them and takes long.
     """
     ((removed, remaining),) = connection.execute(
         "select removed, (select count(*) from search_words_docsize) from search_absorbed"
