@@ -211,3 +211,12 @@ def test_the_built_in_rules_read_people_only() -> None:
     assert statements["The user lives in Lisbon."] == (3,)
     assert statements["The user is allergic to nuts."] == (3,)
     assert not any(word in text for text in statements for word in ("Rome", "Oslo", "yacht"))
+
+
+@pytest.mark.parametrize("relation", ["same", "changes", "corrects"])
+def test_without_known_facts_every_fact_is_new(relation: str) -> None:
+    """Small models relate their facts to each other, or give the number of a message."""
+    model = ScriptedModel(json.dumps({"facts": [LISBON | {"relation": relation, "fact": 3}]}))
+    reading = read_with_model(model, TURNS, [], MAY)
+    assert reading.proposals == [proposal()]
+    assert reading.refused == Counter()

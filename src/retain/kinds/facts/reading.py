@@ -293,7 +293,9 @@ def _parse_fact(item: Any, turns: Sequence[Turn], known: Sequence[Fact]) -> Prop
     relation: Relation = texts["relation"] or "new"  # type: ignore[assignment]
     if relation not in RELATIONS:
         raise _Refused("malformed")
-    about = _about(item.get("fact"), known)
+    if not known:  # small models relate their facts to each other, or to the numbers of messages
+        relation = "new"
+    about = _about(item.get("fact"), known) if known else None
     if relation in ("same", "refines", "changes", "corrects") and about is None:
         raise _Refused("unknown fact")
     subject = texts["subject"]
