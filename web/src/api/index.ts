@@ -29,6 +29,7 @@ export type {
   Status,
   StoredUser,
   Summary,
+  TestResult,
   Total,
   Turn,
   TurnState,

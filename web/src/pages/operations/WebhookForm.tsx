@@ -1,34 +1,13 @@
 // Add a webhook, or change one. The secret of a new one is shown once, in the next dialog.
 import { type FormEvent, useState } from "react";
-import { fetchSignedIn, patch } from "../../api/client";
-import type { Webhook, WebhookRequest } from "../../api/index";
+import { patch } from "../../api/client";
+import type { Webhook } from "../../api/index";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
 import { notify } from "../../ui/toast";
 import css from "./operations.module.css";
-
-type EventKind = NonNullable<WebhookRequest["kinds"]>[number];
-const KINDS: Record<EventKind, string> = {
-  agents: "Agents",
-  sessions: "Conversations",
-  messages: "Messages",
-  summaries: "Summaries",
-  facts: "Facts",
-  entries: "Entries",
-  consolidations: "Consolidations",
-  notes: "Notes",
-  refs: "References",
-  state: "State",
-  knowledge: "Documents",
-  items: "Items",
-  graph: "Graph",
-  interactions: "Model calls",
-  turns: "Turns",
-  checkpoints: "Checkpoints",
-  users: "Users",
-  import: "Imports",
-};
+import { areSameKinds, createWebhook, type EventKind, KINDS } from "./webhook";
 
 type Props = { webhook?: Webhook; close: () => void; saved: (secret?: string) => void };
 
@@ -58,7 +37,7 @@ export function WebhookForm({ webhook, close, saved }: Props) {
   };
   const toggle = (kind: EventKind, wanted: boolean) =>
     setKinds((previous) => (wanted ? [...previous, kind] : previous.filter((other) => other !== kind)));
-  const isChanged = url.trim() !== (webhook?.url ?? "");
+  const isChanged = url.trim() !== (webhook?.url ?? "") || !areSameKinds(kinds, webhook?.kinds ?? []);
   return (
     <Dialog title={webhook ? "Edit the webhook" : "Add a webhook"} close={close} dirty={isChanged}>
       <form onSubmit={submit}>
@@ -99,12 +78,4 @@ export function WebhookForm({ webhook, close, saved }: Props) {
       </form>
     </Dialog>
   );
-}
-
-/** Create a webhook and return its secret; without retries, because the response is sent only once. */
-async function createWebhook(body: WebhookRequest): Promise<string> {
-  const headers = { "Content-Type": "application/json" };
-  const response = await fetchSignedIn("/api/webhooks", { method: "POST", headers, body: JSON.stringify(body) });
-  const { secret } = await response.json();
-  return secret;
 }

@@ -1,6 +1,6 @@
 // Webhooks: the addresses that receive events, how far each is, and the events that it did not accept.
 import { useState } from "react";
-import { errorMessage, get, patch, post, remove } from "../../api/client";
+import { errorMessage, get, patch, remove } from "../../api/client";
 import type { Webhook } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { Confirm } from "../../ui/Dialog";
@@ -13,6 +13,7 @@ import css from "./operations.module.css";
 import { useRefresh } from "./refresh";
 import { ShownOnce } from "./ShownOnce";
 import { WebhookForm } from "./WebhookForm";
+import { kindNames, replayWebhook, testWebhook } from "./webhook";
 
 const REFRESH_SECONDS = 10;
 
@@ -89,17 +90,16 @@ function WebhookCard({ webhook, changed, edit, remove }: CardProps) {
     setBusy(false);
     changed();
   };
-  const options = { path: { id } };
   const test = async () => {
-    const { delivered, error } = await post("/api/webhooks/{id}/test", options);
+    const { delivered, error } = await testWebhook(id);
     return delivered ? "The receiver accepted a test event." : `The test failed: ${error}.`;
   };
   const pause = async () => {
-    await patch("/api/webhooks/{id}", { ...options, body: { paused: !paused } });
+    await patch("/api/webhooks/{id}", { path: { id }, body: { paused: !paused } });
     return paused ? "Events are sent again." : "Paused.";
   };
   const replay = async () => {
-    const { events } = await post("/api/webhooks/{id}/replay", options);
+    const events = await replayWebhook(id);
     return `${countEvents(events)} will be sent again${paused ? " after you resume the webhook" : ""}.`;
   };
   return (
@@ -148,7 +148,7 @@ function WebhookState({ webhook }: { webhook: Webhook }) {
   return (
     <div>
       <p className="quiet">
-        {kinds.length ? `Events of ${kinds.join(", ")}` : "All events"}
+        {kinds.length ? `Events: ${kindNames(kinds)}` : "All events"}
         {" · "}
         {delivered_at ? (
           <>
