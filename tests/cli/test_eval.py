@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from retain.evaluation import judge
+from retain.evaluation.evaluate import Evaluation
 from retain.testing import FakeService, ModelRequest
 from tests.cli.commands import Run
 from tests.conftest import one_engine
@@ -77,6 +81,7 @@ def test_the_report(evaluate: Evaluate, tmp_path: Path) -> None:
     done = evaluate("locomo.json --out results")
     assert "categories 1–4" in done.stdout
     assert "The report is results/report.md." in done.stdout
+    assert not list((tmp_path / "results").glob("*.new"))
     text = (tmp_path / "results" / "report.md").read_text()
     assert "| embedder | static-256@2 |" in text
     assert "## LoCoMo: locomo.json" in text
@@ -209,6 +214,30 @@ def test_a_service_that_always_fails_ends_the_run(
     assert "4 questions; 1 have results." in text
 
 
+def test_sigterm_ends_the_run_with_a_report(
+    evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The temporary database is removed."""
+    write_locomo(tmp_path)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def stop(*_: object) -> None:
+        assert list(temporary.iterdir())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Evaluation, "_result", stop)
+    previous_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(99))
+    try:
+        done = evaluate("locomo.json")
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+    assert done.returncode == 130
+    assert "**Incomplete**" in (tmp_path / "retain-eval" / "report.md").read_text()
+    assert not list(temporary.iterdir())
+
+
 def test_a_rejected_key_ends_the_run_at_once(evaluate: Evaluate, tmp_path: Path) -> None:
     write_locomo(tmp_path)
     with FakeService(reply) as service:
@@ -310,5 +339,9 @@ def test_results_with_other_settings_are_not_mixed(evaluate: Evaluate, tmp_path:
     write_locomo(tmp_path)
     assert evaluate("locomo.json").returncode == 0
     done = evaluate("locomo.json --set embedder=none")
+    assert done.returncode == 2
+    assert "retain-eval has results of another version or with other settings" in done.stderr
+    (tmp_path / "retain-eval" / "run.json").write_bytes(b'{"retain": "\xc3')  # damaged
+    done = evaluate("locomo.json")
     assert done.returncode == 2
     assert "retain-eval has results of another version or with other settings" in done.stderr

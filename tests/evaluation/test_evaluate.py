@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, ModelError
 from retain.base.settings import Settings
 from retain.evaluation.benchmark_files import read_benchmark
-from retain.evaluation.evaluate import Evaluation, ResultFile, choose_questions
-from tests.evaluation.invented import write_locomo
+from retain.evaluation.evaluate import (
+    Evaluation,
+    Result,
+    ResultFile,
+    choose_questions,
+)
+from tests.evaluation.invented import LOCOMO, write_json, write_locomo
 
 
 def test_an_interrupted_run_continues(tmp_path: Path) -> None:
@@ -37,3 +42,49 @@ def test_an_interrupted_run_continues(tmp_path: Path) -> None:
     path.write_text("no result\n{}\n")
     with pytest.raises(Invalid, match=r"results.jsonl: line 1 is not a result of `retain eval`"):
         ResultFile(path)
+
+
+def test_a_result_that_was_cut_inside_a_character(tmp_path: Path) -> None:
+    """It is left out; a file without such a line is not written again."""
+    path = tmp_path / "results.jsonl"
+    results = ResultFile(path)
+    for id in ("a", "b"):
+        results.add(Result(id, ["D1:1"], 1.0, 2.0, 100, [], answer="Café"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rindex("é".encode()) + 1])
+    assert list(ResultFile(path).results) == ["a"]
+    assert path.read_bytes() == whole[: len(whole) // 2]
+    inode = path.stat().st_ino
+    changed_at = path.stat().st_mtime_ns
+    ResultFile(path)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (inode, changed_at)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("value", ["null", "[[1]]", "7"])
+def test_a_result_with_a_wrong_value(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "results.jsonl"
+    ResultFile(path).add(Result("a", [], 1.0, 2.0, 100, []))
+    path.write_text(path.read_text().replace('"ranked": []', f'"ranked": {value}') + "\n")
+    with pytest.raises(Invalid, match="line 1 is not a result of `retain eval`"):
+        ResultFile(path)
+
+
+def test_facts_are_learned_as_the_settings_say(tmp_path: Path) -> None:
+    talk = {**LOCOMO[0]["conversation"]}
+    talk["session_1"] = [
+        {"speaker": "Nora", "dia_id": "D1:1", "text": "My name is Nora and I live in Bergen."}
+    ]
+    path = write_json(tmp_path / "f.json", [{**LOCOMO[0], "conversation": talk}])
+    file = read_benchmark(path)
+    tokens = []
+    for facts in ("off", "explicit"):
+        results = ResultFile(tmp_path / f"{facts}.jsonl")
+        evaluation = Evaluation(Settings(embedder="none", facts=facts))
+        evaluation.run(file, choose_questions(file, 1), results, lambda done, total: None)
+        tokens.append(results.results["talk-1/0"].context_tokens)
+    assert tokens[0] < tokens[1]
+    evaluation = Evaluation(Settings(embedder="none", facts="model"))
+    results = ResultFile(tmp_path / "model.jsonl")
+    with pytest.raises(ModelError, match="No model is set"):
+        evaluation.run(file, choose_questions(file, 1), results, lambda done, total: None)

@@ -18,9 +18,16 @@ from retain.base.errors import Invalid, ModelError
 from retain.base.settings import FIELDS, Settings
 from retain.base.version import VERSION
 from retain.cli.command import Arguments, Command, load_settings
+from retain.cli.jobs_command import stop_on_sigterm
 from retain.cli.output import plain, print_table, progress
 from retain.evaluation.benchmark_files import TITLES, BenchmarkFile, GoldQuestion, read_benchmark
-from retain.evaluation.evaluate import Evaluation, Progress, ResultFile, choose_questions
+from retain.evaluation.evaluate import (
+    Evaluation,
+    Progress,
+    ResultFile,
+    choose_questions,
+    replace_file,
+)
 from retain.evaluation.evaluation_report import render_report
 from retain.evaluation.judge import as_chat_model
 from retain.evaluation.scores import summarize
@@ -30,7 +37,7 @@ from retain.search import embedders
 
 RUN_FILE = "run.json"
 _SETTINGS_OF_ANSWERS = ("model", "base_url")
-_IGNORED_SETTINGS = {"database", "tenant", "user", "agent", "ref_folder", *_SETTINGS_OF_ANSWERS}
+_IGNORED_SETTINGS = {"database", "tenant", "user", "agent", "ref_folder"}
 _JUDGE_OPTIONS = ("judge_model", "judge_url", "judge_key_variable")
 
 
@@ -52,6 +59,17 @@ def evaluate(arguments: Arguments) -> int:
         run = _Run(file, choose_questions(file, arguments.limit), folder)
         runs_by_path[run.results.path] = run  # a file that is named twice is measured once
     runs = list(runs_by_path.values())
+    with stop_on_sigterm():
+        return _measure(arguments, evaluation, runs, description, folder)
+
+
+def _measure(
+    arguments: Arguments,
+    evaluation: Evaluation,
+    runs: Sequence[_Run],
+    description: dict[str, Any],
+    folder: Path,
+) -> int:
     is_finished = False
     try:
         for run in runs:
@@ -166,9 +184,12 @@ def _describe(settings: Settings, evaluation: Evaluation, judge_url: str | None)
     """Return what results depend on: the version, and settings that are not the default."""
     embedder = embedders.choose(settings)
     values: dict[str, str] = {"embedder": embedder.identity if embedder else "none"}
+    ignored = _IGNORED_SETTINGS
+    if settings.facts != "model":
+        ignored = ignored.union(_SETTINGS_OF_ANSWERS)
     for setting in FIELDS:
         value = getattr(settings, setting.name)
-        is_shown = not setting.metadata["secret"] and setting.name not in _IGNORED_SETTINGS
+        is_shown = not setting.metadata["secret"] and setting.name not in ignored
         if is_shown and setting.name not in values and value != setting.default:
             values[setting.name] = str(value)
     if evaluation.model is not None and evaluation.judge is not None:
@@ -191,13 +212,13 @@ def _prepare_folder(folder: Path, description: dict[str, Any]) -> None:
     path = folder / RUN_FILE
     text = json.dumps(description, indent=2, ensure_ascii=False)
     if path.is_file():
-        if path.read_text(encoding="utf-8").strip() != text:
+        if path.read_bytes().strip() != text.encode():
             problem = f"{folder} has results of another version or with other settings ({path}); choose another folder"
             raise Invalid(field="--out", problem=problem)
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n", encoding="utf-8")
+        replace_file(path, f"{text}\n".encode())
     except OSError as error:
         problem = f"{folder} cannot be written: {error.strerror}"
         raise Invalid(field="--out", problem=problem) from None

@@ -34,7 +34,7 @@ def jobs(arguments: Arguments) -> int:
             _show(results, arguments)
             return ModelError.exit_code if results.failed else 0
         runner = JobRunner.without_webhooks(memory.services)
-        with _stop_on_sigterm():
+        with stop_on_sigterm():
             try:
                 with _deliveries(memory, arguments):
                     while True:
@@ -101,7 +101,7 @@ class _Stopped(Exception):
 
 
 @contextmanager
-def _stop_on_sigterm() -> Iterator[None]:
+def stop_on_sigterm() -> Iterator[None]:
     """Handle SIGTERM like Ctrl-C; uncommitted work is rolled back."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -21,9 +21,11 @@ from retain.base.settings import Settings
 from retain.context.report import Report
 from retain.evaluation.benchmark_files import BenchmarkFile, Conversation, GoldQuestion, Unit
 from retain.evaluation.judge import answer_question, judge_answer
+from retain.jobs import learn
 from retain.jobs.embed import EmbedJob
 from retain.jobs.job import Job
 from retain.jobs.runner import JobRunner
+from retain.kinds.kind import Services
 from retain.memory import Memory, Scope
 from retain.models import ChatModel, Model
 from retain.models.provider import KEY_HINT
@@ -64,26 +66,51 @@ class ResultFile:
             self._read()
 
     def _read(self) -> None:
-        lines = self.path.read_text(encoding="utf-8").split("\n")
+        data = self.path.read_bytes()
+        lines = data.split(b"\n")
         for number, line in enumerate(lines, 1):
+            if not line:
+                continue
             try:
-                result = Result(**json.loads(line)) if line else None
-            except (ValueError, TypeError):
+                result = _parse_result(line)
+            except (ValueError, TypeError, RecursionError):
                 if number == len(lines):
                     continue  # the run was killed while it wrote this line
                 problem = f"line {number} is not a result of `retain eval`; choose another --out"
                 raise Invalid(field=str(self.path), problem=problem) from None
-            if result:
-                self.results[result.id] = result
+            self.results[result.id] = result
         # Rewrite the file without an unfinished line and with one line per question.
         text = "".join(f"{_json(asdict(result))}\n" for result in self.results.values())
-        self.path.write_text(text, encoding="utf-8")
+        if text.encode() != data:
+            replace_file(self.path, text.encode())
 
     def add(self, result: Result) -> None:
         """Append a result to the file."""
         self.results[result.id] = result
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{_json(asdict(result))}\n")
+
+
+def _parse_result(line: bytes) -> Result:
+    """Return the result of a line; raise ValueError or TypeError if it is none."""
+    result = Result(**json.loads(line.decode()))
+    texts = (result.id, result.answer, result.verdict, result.verdict_reply, result.error)
+    numbers = (result.search_ms, result.context_ms, result.context_tokens)
+    units = [*result.ranked, *result.context_units]
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) for number in numbers)
+        and all(isinstance(unit, str | int) for unit in units)
+    ):
+        raise TypeError
+    return result
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file so that a killed process leaves either the old or the new content."""
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_bytes(data)
+    temporary.replace(path)
 
 
 def _json(value: Any) -> str:
@@ -163,7 +190,7 @@ class Evaluation:
         ):
             scope = memory.scope(user=conversation.user, agent=AGENT)
             units = load_conversation(scope, conversation)
-            compute_vectors(memory)
+            learn_and_embed(memory)
             scope.sessions.add(QUESTION_SESSION)
             scope.search(questions[0].text)  # loads models and caches
             for question in questions:
@@ -234,18 +261,30 @@ def load_conversation(scope: Scope, conversation: Conversation) -> dict[tuple[st
     return units
 
 
-def compute_vectors(memory: Memory) -> None:
-    """Embed all messages; raise ModelError if some cannot be embedded."""
-    runner = JobRunner(memory.services, [Job("vectors", EmbedJob().run)])
+def learn_and_embed(memory: Memory) -> None:
+    """Learn facts as the settings say, and embed all texts; raise ModelError if some fail."""
+    services = memory.services
+    settings = services.settings
+    model = settings.summary_model or settings.model
+    left = _finish_job(services, Job("facts", learn.run), model)
+    if left:
+        problem = f"is too low to learn the facts of {left} sessions; set it to 0, or facts to off"
+        raise Invalid(field="facts_tokens_per_day", problem=problem)
+    embedder = services.embedder
+    model = embedder.identity if embedder else "none"
+    _finish_job(services, Job("vectors", EmbedJob().run), model)
+
+
+def _finish_job(services: Services, job: Job, model: str) -> int:
+    """Run a job until it does no more; return how many items are left."""
+    runner = JobRunner(services, [job])
     while True:
-        results = runner.run().jobs["vectors"]
-        if results.failed or results.errors:
-            reason = "; ".join(results.errors) or f"{results.failed} texts have no vector"
-            embedder = memory.services.embedder
-            name = embedder.identity if embedder else "none"
-            raise ModelError(model=name, problem=f"messages could not be embedded: {reason}")
-        if not results.left or not results.done:
-            return
+        result = runner.run().jobs[job.name]
+        if result.failed or result.errors:
+            reason = "; ".join(result.errors) or f"{result.failed} texts failed"
+            raise ModelError(model=model, problem=f"the job {job.name!r} failed: {reason}")
+        if not result.left or not result.done:
+            return result.left
 
 
 def choose_questions(file: BenchmarkFile, limit: int | None) -> list[GoldQuestion]:

@@ -37,7 +37,8 @@ Any@k: share of questions with any. The hits of a question are 60 messages, too 
 the first 10 hits.
 - The interval is a bootstrap of R@10 (500 samples, 95 %).
 - Times are those of one call in this process, on this machine, with nothing else measured at the same time.
-- Context: what `context` assembles for the question in an empty session, within the budget. Its evidence is the \
+- Context: what `context` assembles for the question in an empty session, within the budget, with the facts that \
+the setting `facts` asks for. Its evidence is the \
 share of the evidence messages that it contains; a long message may be shortened.
 - Accuracy: correct answers ÷ all answered questions. Failed calls and unclear verdicts count as wrong."""
 
