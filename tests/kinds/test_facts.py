@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from retain import Fact, Memory, Scope
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
-from retain.kinds.facts.chain import read_chain
+from retain.kinds.facts.chain import _links, _stored_state, read_chain, refresh, states
+from retain.kinds.facts.changes import NewFact, Step
+from retain.kinds.facts.fact import Evidence
 from retain.mcp.endpoint_tools import EndpointTools
 from retain.mcp.mcp_caller import McpCaller
+from retain.storage.database import Transaction
 
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)
@@ -241,6 +245,58 @@ def test_removing_a_message_retracts_what_was_learned_from_it_alone(
     removed = me.facts.get(newer.id)
     assert (removed.statement, removed.object) == ("(removed with its message)", "")
     assert all(finding.ok for finding in memory.verify())
+
+
+def test_removing_a_session_restores_what_its_facts_replaced(memory: Memory, me: Scope) -> None:
+    """Also if both of two facts that replace each other go, in whatever order they are found."""
+    me.sessions.add("move")
+    me.messages.append("move", "user", "Clara lives in Faro.")
+    me.messages.append("move", "user", "Clara lives in Porto.")
+    agent = as_agent(memory)
+    first = clara(agent)
+    second = agent.facts.correct(first.id, "Clara lives in Porto.", evidence=["move#2"])
+    agent.facts.correct(second.id, "Clara lives in Faro.", evidence=["move#1"])
+    me.sessions.remove("move")
+    assert me.facts.list().items == [first]
+
+
+@pytest.mark.slow_on_postgres
+def test_states_do_not_depend_on_the_order_of_changes(memory: Memory, me: Scope) -> None:
+    """After evidence of random facts was removed, the state of each is that of its whole chain."""
+    dice = random.Random(7)
+
+    def check(tx: Transaction) -> None:
+        index = memory.services.index
+        fact_ids: list[str] = []
+        for number in range(dice.randint(2, 6)):
+            actor = dice.choice(["agent", "agent", "learning", "user", "tool"])
+            fact_ids.append(
+                Step(tx, index, actor, "ada").add(
+                    NewFact("Clara", f"Clara has {number} cats.", valid_from=number or None),
+                    [Evidence("trip", dice.randint(1, 4))] if dice.random() < 0.8 else [],
+                    replaces=dice.choice(fact_ids[-2:]) if fact_ids else None,
+                    replacement_type=dice.choice(["changed", "refined", "corrected"]),
+                    needs_review=actor == "tool",
+                )
+            )
+        for id in dice.sample(fact_ids, len(fact_ids) // 3):
+            Step(tx, index, "agent", "ada").retract(id, [Evidence("trip", dice.randint(1, 4))])
+        for _ in range(2):
+            removed = tx.all(
+                """delete from fact_evidence where tenant = :tenant and seq = :seq
+                   returning fact_id""",
+                seq=dice.randint(1, 4),
+            )
+            changed = sorted({id for (id,) in removed})
+            refresh(tx, index, dice.sample(changed, len(changed)))
+            rows = read_chain(tx, fact_ids[0])
+            links = _links(tx, fact_ids[0], rows)
+            assert {row[0]: _stored_state(row) for row in rows} == states(links)
+            assert len(rows) == len(fact_ids)
+        tx.send("delete from facts where tenant = :tenant")
+
+    for _ in range(300):
+        memory.database.write("acme", check)
 
 
 def test_clearing_a_session_retracts_what_was_learned_in_it(memory: Memory, me: Scope) -> None:

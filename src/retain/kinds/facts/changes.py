@@ -371,7 +371,7 @@ def _remove_evidence(tx: Transaction, index: Index, condition: str, **values: An
     rows = tx.all(
         f"""select distinct fact_id, user_id from fact_evidence
             join facts on facts.tenant = :tenant and facts.id = fact_evidence.fact_id
-            where fact_evidence.tenant = :tenant and {condition}""",
+            where fact_evidence.tenant = :tenant and {condition} order by fact_id""",
         **values,
     )
     tx.send(f"delete from fact_names where tenant = :tenant and {condition}", **values)
