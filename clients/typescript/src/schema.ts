@@ -1366,7 +1366,8 @@ export interface paths {
          * Add a fact. If it is known already, the messages are added to its evidence.
          * @description Add a fact. If it is known already, the messages are added to its evidence.
          *
-         *     Facts from tools and imports are pending until a person confirms them.
+         *     Facts from tools and imports are pending until a person confirms them. So are facts from
+         *     agents that may be instructions.
          *
          *     On the command line: `retain facts add "Clara lives in Lisbon." --subject Clara --topic people --user ada`
          */

@@ -60,7 +60,7 @@ from retain.kinds.facts.fact import (
     subject_name,
 )
 from retain.kinds.facts.profile import profile_section, profile_text, read_profile
-from retain.kinds.facts.reading import INSTRUCTION_PROBLEM, instructs_agent
+from retain.kinds.facts.reading import INSTRUCTION_PROBLEM, instructs_agent, may_instruct_agent
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
@@ -141,13 +141,21 @@ class Facts(Kind):
     ) -> Fact:
         """Add a fact. If it is known already, the messages are added to its evidence.
 
-        Facts from tools and imports are pending until a person confirms them.
+        Facts from tools and imports are pending until a person confirms them. So are facts from
+        agents that may be instructions.
         """
         user = self._user()
         messages = parse_evidence(evidence)
         start, end = _validity(valid_from, valid_to)
+        words = self._words(statement, subject, predicate, object)
+        needs_review = self._needs_review(
+            statement=words.statement,
+            subject=words.subject,
+            predicate=words.predicate,
+            object=words.object,
+        )
         new = replace(
-            self._words(statement, subject, predicate, object),
+            words,
             topic=_checked_topic(topic),
             valid_from=start,
             valid_to=end,
@@ -157,11 +165,18 @@ class Facts(Kind):
         def work(tx: Transaction) -> Fact:
             lock_messages(tx, user, messages)
             lock_facts(tx, user)
-            return self._record(tx, self._add(tx, user, new, messages))
+            return self._record(tx, self._add(tx, user, new, messages, needs_review))
 
         return self._write("add", work, row=lambda fact: {"id": fact.id})
 
-    def _add(self, tx: Transaction, user: str, new: NewFact, messages: Sequence[Evidence]) -> str:
+    def _add(
+        self,
+        tx: Transaction,
+        user: str,
+        new: NewFact,
+        messages: Sequence[Evidence],
+        needs_review: bool,
+    ) -> str:
         """Add a fact, or support a known one with the same words; return its id."""
         step = self._step(tx, user)
         known = next(iter(find_duplicates(tx, user, new)), None)
@@ -182,10 +197,10 @@ class Facts(Kind):
                 messages,
                 replaces=id,
                 replacement_type="refined",
-                needs_review=self._needs_review,
+                needs_review=needs_review,
             )
         self._require_not_denied(tx, user, new)
-        return step.add(new, messages, needs_review=self._needs_review)
+        return step.add(new, messages, needs_review=needs_review)
 
     def _require_not_denied(self, tx: Transaction, user: str, new: NewFact) -> None:
         """Raise Conflict if a person said that a fact is not true; a person may add it again."""
@@ -323,7 +338,7 @@ class Facts(Kind):
                 messages,
                 replaces=id,
                 replacement_type="corrected" if changed_at is None else "changed",
-                needs_review=self._needs_review,
+                needs_review=self._needs_review(statement=new.statement),
             )
             return self._record(tx, newer)
 
@@ -580,28 +595,32 @@ class Facts(Kind):
     def _is_person(self) -> bool:
         return self._owner.source in PEOPLE
 
-    @property
-    def _needs_review(self) -> bool:
-        return self._owner.source in REVIEWED_SOURCES
+    def _needs_review(self, **words: str) -> bool:
+        """Return whether new words wait for a person; raise Invalid if they instruct an agent.
+
+        People may add any words.
+
+        words: the texts, by the name of their field
+        """
+        if self._is_person:
+            return False
+        for field, text in words.items():
+            if instructs_agent(text):
+                raise Invalid(field=field, problem=INSTRUCTION_PROBLEM)
+        is_doubtful = any(may_instruct_agent(text) for text in words.values())
+        return is_doubtful or self._owner.source in REVIEWED_SOURCES
 
     def _words(
         self, statement: str, subject: str, predicate: str = "", object: str = ""
     ) -> NewFact:
-        """Return a fact as it is stored; raise Invalid if its words instruct an agent.
-
-        People may add instructions.
-        """
+        """Return the words of a fact as they are stored."""
         policy = self._settings.masking
-        new = NewFact(
+        return NewFact(
             subject_name(subject, "subject", policy),
             checked_text(statement, "statement", MAX_STATEMENT_CHARACTERS, policy),
             optional_text(predicate, "predicate", MAX_SUBJECT_CHARACTERS, policy),
             optional_text(object, "object", MAX_STATEMENT_CHARACTERS, policy),
         )
-        words = f"{new.subject}\n{new.statement}\n{new.predicate}\n{new.object}"
-        if not self._is_person and instructs_agent(words):
-            raise Invalid(field="statement", problem=INSTRUCTION_PROBLEM)
-        return new
 
     def _step(self, tx: Transaction, user: str) -> Step:
         return Step(tx, self._services.index, self._owner.source, user, agent=self._owner.agent)

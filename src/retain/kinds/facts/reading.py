@@ -51,11 +51,28 @@ _NOT_MEANT = LazyPattern(
 )
 _OVERRIDE = LazyPattern(
     r"(?i)\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,30}"
-    r"\b(?:previous|prior|earlier|above|all|any|your|system)\b[^.\n]{0,30}"
+    r"\b(?:previous|prior|earlier|above|your|system)\b[^.\n]{0,30}"
     r"\b(?:instructions?|rules?|prompts?|messages?|guidelines?)\b"
+    r"|\b(?:ignore|disregard|forget|override|bypass) (?:all|any|the) (?:instructions|guidelines)\b"
     r"|\bignoriere\b[^.\n]{0,40}\b(?:anweisungen|regeln|befehle)\b"
-    r"|\b(?:call|use|invoke|run) the (?:\w+ )?(?:tool|function)\b|\bsystem prompt\b"
+    r"|\byou (?:must|will|shall) now\b|\byou are now (?:an?|in|no longer|the)\b"
+    r"|\b(?:reveal|print|show|repeat|output|leak) your (?:system )?(?:prompt|instructions)\b"
+    r"|(?:(?:^|[.!?:;\n])\s*(?:(?:always|first|now|please|then)\s+)?"
+    r"|\b(?:you|agents?|assistants?|models?) (?:can|must|should|to|will) )"
+    r"(?:call|execute|invoke|run|use) the (?:\w+ )?(?:tool|function)\b(?! keys?\b)"
+    r"|</?(?:\w+:)?(?:tool|function)_?(?:call|use|result)s?\b|<(?:\w+:)?invoke\b"
+    r"|\[TOOL_CALLS?\]|\"(?:tool|function)_calls?\"\s*:"
 )
+"""Orders to an agent: what to ignore, what it is from now on, which tool to call; tool calls."""
+_DOUBTFUL = LazyPattern(
+    r"(?i)\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,30}"
+    r"\b(?:all|any)\b[^.\n]{0,30}\b(?:instructions?|rules?|prompts?|messages?|guidelines?)\b"
+    r"|\b(?:call|invoke) the (?:\w+ )?(?:tool|function)\b"
+    r"|\b(?:and|must|now|please|should|then) (?:execute|run|use) the (?:\w+ )?(?:tool|function)\b"
+    r"(?! keys?\b)"
+    r"|\b(?:reveal|print|repeat|output|leak)\b[^.\n]{0,30}\bsystem prompt\b"
+)
+"""Words of orders that a statement about people and things may also have."""
 _FIRST_PERSON = LazyPattern(r"(?:I|I['’]m|My|We|Our|Ich|Meine?|Wir|Unsere?)\s")
 _CORRECTION = LazyPattern(
     r"(?i)\b(?:actually|i meant?|correction|corrected?|sorry|wrong|mistaken?|misspoke|not|rather"
@@ -408,7 +425,7 @@ def is_instruction(proposal: Proposal, cited: Sequence[Turn]) -> bool:
     agent, an import or a document may give no instruction at all.
     """
     text = f"{proposal.subject}\n{proposal.statement}\n{proposal.object}"
-    if _OVERRIDE.search(text):
+    if _OVERRIDE.search(text) or _DOUBTFUL.search(text):
         return True
     signs = set(find_warning_signs(text))
     is_trusted = all(turn.source == "user" and not turn.is_document for turn in cited)
@@ -425,6 +442,11 @@ def instructs_agent(text: str) -> bool:
     return bool(_OVERRIDE.search(text)) or not _SIGNS_OF_PROMPTS.isdisjoint(
         find_warning_signs(text)
     )
+
+
+def may_instruct_agent(text: str) -> bool:
+    """Return whether a text may be an instruction to an agent, so that a person should decide."""
+    return bool(_DOUBTFUL.search(text))
 
 
 def _with_questions(cited: Sequence[Turn], turns: Sequence[Turn]) -> Iterator[Turn]:
