@@ -251,12 +251,23 @@ def find_denied(
 ) -> list[str]:
     """Return the facts about a subject that a person retracted, corrected or undid, newest last.
 
-    An undone fact counts if an agent or learning had added it.
+    An undone fact counts if an agent or learning had added it. A denial ends when a person later
+    states a fact with the same words.
 
     statement_key: only facts with these words
     """
     rows = tx.all(
-        """select facts.id, event.action, event.actor, event.undone
+        """select facts.id, event.action, event.actor, event.undone,
+               case when exists (
+                   select 1 from facts same join fact_events statement
+                   on statement.tenant = :tenant and statement.fact_id = same.id
+                   where same.tenant = :tenant and same.user_id = :user
+                   and same.subject_key = :subject_key
+                   and same.statement_key = facts.statement_key
+                   and statement.action in ('added', 'supported', 'confirmed')
+                   and statement.actor in ('user', 'admin') and statement.undone = 0
+                   and (statement.created_at, statement.step) > (event.created_at, event.step)
+               ) then 1 else 0 end
            from facts cross join fact_events event
            where facts.tenant = :tenant and facts.user_id = :user
            and facts.subject_key = :subject_key
@@ -268,15 +279,15 @@ def find_denied(
         subject_key=subject_key,
         statement_key=statement_key,
     )
-    last_actions: dict[str, str] = {}  # of people
+    is_denied: dict[str, bool] = {}  # by the last action of a person
     undone_additions = set()
-    for id, action, actor, undone in rows:
+    for id, action, actor, undone, is_stated_later in rows:
         if undone:
             if action == "added" and actor not in PEOPLE:
                 undone_additions.add(id)
         elif actor in PEOPLE and (action != "undone" or id in undone_additions):
-            last_actions[id] = action
-    return [id for id, action in last_actions.items() if action in _DENIALS]
+            is_denied[id] = action in _DENIALS and not is_stated_later
+    return [id for id, denied in is_denied.items() if denied]
 
 
 def _require_no_duplicate(tx: Transaction, id: str) -> None:
