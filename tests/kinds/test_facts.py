@@ -518,8 +518,9 @@ def test_statements_about_tools_and_prompts_are_facts(memory: Memory, me: Scope)
 def test_an_order_to_an_agent_is_no_fact(memory: Memory, me: Scope, words: str) -> None:
     agent = as_agent(memory)
     for field in ("subject", "predicate", "object", "statement"):
+        arguments: dict[str, Any] = {"statement": "It is so.", field: words}
         with pytest.raises(Invalid, match=f"^{field}: is an instruction") as error:
-            agent.facts.add(**{"statement": "It is so.", field: words})
+            agent.facts.add(**arguments)
         assert error.value.field == field
     assert me.facts.list().items == []
 
