@@ -92,8 +92,8 @@ train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/
 	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
 	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
 
-bench-recall: tests ## Measure search with `retain eval`; DATA is a benchmark file, ARGS more options
-	$(RUN) retain eval $(DATA) $(ARGS)
+bench-recall: tests ## Measure search with `retain eval`; DATA is a benchmark file or a folder of them, ARGS more options
+	$(RUN) retain eval $(or $(wildcard $(DATA)/*.json.gz),$(DATA)) --out .cache/eval $(ARGS)
 
 setup: .cache/ready
 

@@ -82,3 +82,20 @@ def test_one_process_installs_the_packages_for_mcp(target: str, packages: str) -
         ["make", "--dry-run", target], cwd=ROOT, env=env, capture_output=True, text=True, check=True
     ).stdout
     assert re.findall(r"test_tools.sh (suites|clients)", plan) == [packages]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_bench_recall_reads_the_files_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").touch()
+    (tmp_path / "README.md").touch()
+    env = {"PATH": os.environ["PATH"]}
+    for data in (tmp_path, tmp_path / "a.json.gz"):
+        plan = subprocess.run(
+            ["make", "--dry-run", "bench-recall", f"DATA={data}"],
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert f"retain eval {tmp_path}/a.json.gz --out .cache/eval" in plan

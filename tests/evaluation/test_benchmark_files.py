@@ -147,6 +147,11 @@ def test_prepared_files(tmp_path: Path) -> None:
     assert file.conversations[0].questions[0].gold == {0}
 
 
+TURN = {"id": "D1:1", "session": 1, "date": "7:30 pm on 28 May, 2024", "speaker": "Nora"}
+TALK = {"sample_id": "a", "turns": [TURN], "questions": []}
+SESSION = {"id": "s1", "date": "2024/06/01 (Sat) 08:00", "turns": []}
+
+
 def _changed(change: Callable[[Any], object], data: Any) -> Any:
     changed = copy.deepcopy(data)
     change(changed)
@@ -196,6 +201,28 @@ def _changed(change: Callable[[Any], object], data: Any) -> Any:
             [{"chat": [], "probing_questions": BEAM_QUESTIONS}],
             "record 1, chat: must have messages, the first one with a 'time_anchor'",
         ),
+        (
+            [
+                {
+                    "chat": [{"role": "user", "id": 7, "content": "Hello."}, *BEAM_CHAT],
+                    "probing_questions": BEAM_QUESTIONS,
+                }
+            ],
+            "record 1, chat: must have messages, the first one with a 'time_anchor'",
+        ),
+        (
+            [{**TALK, "questions": [{"id": "a", "evidence": [["D1:1"]]}]}],
+            "f.json, record 1, questions 1, evidence: must be a list of texts or numbers",
+        ),
+        (
+            [{**TALK, "observations": [[1, "Nora"]]}],
+            "record 1, observations: must be lists of a session, a subject, a statement and "
+            "evidence, not [1, 'Nora']",
+        ),
+        (
+            {"sessions": [SESSION, SESSION], "questions": []},
+            "f.json, sessions 2: has the id 's1' of an earlier session",
+        ),
         (LOCOMO * 2, "has two questions with the id 'talk-1/0'"),
         (_changed(lambda data: data[0].update(qa=[]), LOCOMO), "has no questions"),
     ],
@@ -214,6 +241,9 @@ def test_an_error_names_the_file_and_the_place(tmp_path: Path, data: Any, expect
         (b'{"a": 1}\n{"b": \n', "is not JSON: line 2, column 7"),
         (b"PAR1\xff\xfe", "is not UTF-8 text (byte 4); convert Parquet files to JSON first"),
         (b"\x1f\x8b\x08\x00", "is not a complete gzip file"),
+        (b"9" * 5_000, "is not JSON: a number is too long"),
+        (b"{}\n" + b"9" * 5_000, "is not JSON: line 2, a number is too long"),
+        (b"[" * 100_000, "is nested too deeply"),
     ],
 )
 def test_a_file_that_is_not_json(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -222,6 +252,24 @@ def test_a_file_that_is_not_json(tmp_path: Path, content: bytes, expected: str) 
     with pytest.raises(Invalid) as error:
         read_benchmark(path)
     assert str(error.value).startswith(f"{path}: {expected}")
+
+
+def test_line_separators_inside_json_lines(tmp_path: Path) -> None:
+    row = {"chat": BEAM_CHAT, "probing_questions": BEAM_QUESTIONS}
+    lines = [
+        json.dumps({**row, "conversation_id": f"{number}\u2028"}, ensure_ascii=False)
+        for number in range(2)
+    ]
+    path = tmp_path / "beam.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert len(read_benchmark(path).conversations) == 2
+
+
+def test_two_sessions_with_one_id(tmp_path: Path) -> None:
+    question = {**LONGMEMEVAL[0], "haystack_session_ids": ["s1", "s1", "s3"]}
+    (conversation,) = read_benchmark(write_json(tmp_path / "f.json", [question])).conversations
+    assert [turn.unit for turn in conversation.sessions["s1"]] == ["s1#0", "s1#1", "s1#2", "s1#3"]
+    assert conversation.questions[0].gold == {"s1#0", "s1#2"}
 
 
 def test_a_missing_file_and_a_folder_without_chats(tmp_path: Path) -> None:

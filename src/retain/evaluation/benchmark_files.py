@@ -30,7 +30,7 @@ ADVERSARIAL = "5"
 """LoCoMo's category of questions that have no answer. Its evidence is a similar statement."""
 MAX_SHOWN_CHARACTERS = 60
 _PLAN_MARKER = re.compile(r"\s*->->\s*[\d, ]+\s*$")
-_LOCOMO_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
+_LOCOMO_EVIDENCE = re.compile(r"D:?(\d{1,9}):(\d{1,9})")
 _CHAT_FILES = ("chat_trunecated.json", "chat.json")
 """Files with a chat of BEAM's repository. If a shortened chat exists, the questions are about it."""
 _QUESTIONS_FILE = "probing_questions/probing_questions.json"
@@ -148,6 +148,20 @@ class Record:
             raise self._wrong(name, "must be a list")
         return value
 
+    def unit(self, name: str) -> Unit:
+        """Return the id of a message."""
+        value = self.get(name)
+        if not isinstance(value, str | int):
+            raise self._wrong(name, "must be a text or a number")
+        return value
+
+    def units(self, name: str) -> frozenset[Unit]:
+        """Return a list of ids of messages."""
+        values = self.list(name)
+        if not all(isinstance(value, str | int) for value in values):
+            raise self._wrong(name, "must be a list of texts or numbers")
+        return frozenset(values)
+
     def records(self, name: str) -> Iterator[Record]:
         """Yield the objects of a list."""
         for number, value in enumerate(self.list(name), 1):
@@ -189,11 +203,14 @@ def _shown(value: Any) -> str:
 
 def read_benchmark(path: Path) -> BenchmarkFile:
     """Return the conversations of a file, or of a folder of BEAM's repository."""
-    if path.is_dir():
-        benchmark = BEAM
-        conversations = [_read_beam_folder(path, chat) for chat in _chats(path)]
-    else:
-        benchmark, conversations = _read_file(path)
+    try:
+        if path.is_dir():
+            benchmark = BEAM
+            conversations = [_read_beam_folder(path, chat) for chat in _chats(path)]
+        else:
+            benchmark, conversations = _read_file(path)
+    except RecursionError:
+        raise _invalid(str(path), "is nested too deeply") from None
     questions = [question for item in conversations for question in item.questions]
     if not questions:
         raise _invalid(str(path), "has no questions")
@@ -246,18 +263,24 @@ def _read_json(path: Path) -> Any:
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise _not_json(path, error, error.lineno) from None
+    except ValueError as error:
+        raise _not_json(path, error) from None
     values = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 values.append(json.loads(line))
-            except json.JSONDecodeError as error:
+            except ValueError as error:
                 raise _not_json(path, error, number) from None
     return values
 
 
-def _not_json(path: Path, error: json.JSONDecodeError, line: int) -> Invalid:
-    return _invalid(str(path), f"is not JSON: line {line}, column {error.colno}: {error.msg}")
+def _not_json(path: Path, error: ValueError, line: int | None = None) -> Invalid:
+    problem = "a number is too long"  # the only other ValueError of the parser
+    if isinstance(error, json.JSONDecodeError):
+        problem = f"column {error.colno}: {error.msg}"
+    place = "" if line is None else f"line {line}, "
+    return _invalid(str(path), f"is not JSON: {place}{problem}")
 
 
 # LoCoMo: two people talk in dated sessions; images have captions.
@@ -269,7 +292,7 @@ def _read_locomo(record: Record) -> Conversation:
     """Read LoCoMo as published (`locomo10.json`)."""
     conversation = Conversation(record.text("sample_id"))
     sessions = Record(record.get("conversation"), f"{record.place}, conversation")
-    numbers = (re.fullmatch(r"session_(\d+)", name) for name in sessions.value)
+    numbers = (re.fullmatch(r"session_(\d{1,9})", name) for name in sessions.value)
     for number in sorted(int(match[1]) for match in numbers if match):
         turns = sessions.records(f"session_{number}")
         at = sessions.time(f"session_{number}_date_time", *_LOCOMO_TIME)
@@ -294,12 +317,16 @@ def _read_prepared_locomo(record: Record) -> Conversation:
         conversation.sessions.setdefault(session, []).append(
             _locomo_turn(turn, "id", "caption", at)
         )
-    for _, subject, statement, evidence in record.value.get("observations") or ():
+    for observation in record.list("observations") if record.has("observations") else ():
+        if not isinstance(observation, list) or len(observation) != 4:
+            problem = "must be lists of a session, a subject, a statement and evidence"
+            raise _invalid(f"{record.place}, observations", f"{problem}, not {_shown(observation)}")
+        _, subject, statement, evidence = observation
         units = re.findall(r"D\d+:\d+", str(evidence))
-        conversation.observations.append(Observation(subject, statement, units))
+        conversation.observations.append(Observation(str(subject), str(statement), units))
     end = conversation.end(record.place)
     for question in record.records("questions"):
-        evidence = frozenset(question.list("evidence"))
+        evidence = question.units("evidence")
         id = question.text("id")
         conversation.questions.append(_locomo_question(question, id, evidence, end))
     return conversation
@@ -351,11 +378,11 @@ def _read_longmemeval(record: Record) -> Conversation:
     gold: set[Unit] = set()
     for name, date, session in zip(names, dates, sessions, strict=True):
         at = parse_time(str(date), *_LONGMEMEVAL_TIME, f"{place}, haystack_dates")
-        turns = Record({name: session}, place).records(name)
-        for index, turn in enumerate(turns):
-            unit = f"{name}#{index}"
+        turns = conversation.sessions.setdefault(name, [])  # a name may occur again
+        for turn in Record({name: session}, place).records(name):
+            unit = f"{name}#{len(turns)}"
             message = NewMessage(turn.role(), turn.text("content"), created_at=at)
-            conversation.sessions.setdefault(name, []).append(Turn(unit, message))
+            turns.append(Turn(unit, message))
             if turn.value.get("has_answer"):
                 gold.add(unit)
     is_answerable = not id.endswith("_abs")
@@ -381,6 +408,8 @@ def _read_pool(record: Record) -> Conversation:
     conversation = Conversation("pool")
     for session in record.records("sessions"):
         id = session.text("id")
+        if id in conversation.sessions:
+            raise _invalid(session.place, f"has the id {id!r} of an earlier session")
         at = session.time("date", *_LONGMEMEVAL_TIME)
         conversation.sessions[id] = [
             Turn(f"{id}#{index}", NewMessage(turn.role(), turn.text("content"), created_at=at))
@@ -393,8 +422,8 @@ def _read_pool(record: Record) -> Conversation:
                 question.text("question"),
                 question.time("question_date", *_LONGMEMEVAL_TIME),
                 question.text("type"),
-                frozenset(question.list("gold_turns")),
-                frozenset(question.list("gold_sessions")),
+                question.units("gold_turns"),
+                frozenset(map(str, question.list("gold_sessions"))),
                 question.text("answer") if question.has("answer") else "",
             )
         )
@@ -412,7 +441,7 @@ def _read_prepared_beam(record: Record) -> Conversation:
     conversation = Conversation(record.text("name"))
     conversation.sessions[f"chat {conversation.user}"] = [
         Turn(
-            message.get("id"),
+            message.unit("id"),
             NewMessage(
                 message.role(),
                 message.text("text"),
@@ -430,7 +459,7 @@ def _read_prepared_beam(record: Record) -> Conversation:
                 question.text("question"),
                 end,
                 type,
-                frozenset(question.list("evidence")),
+                question.units("evidence"),
                 answer=question.text("answer") if question.has("answer") else "",
                 is_answerable=type != "abstention",
             )
@@ -474,9 +503,11 @@ def _beam_conversation(name: str, chat: Any, questions: Any, place: str) -> Conv
     for message in _beam_messages(chat, f"{place}, chat"):
         if message.value.get("time_anchor"):  # of the messages until the next one
             at = message.time("time_anchor", *_BEAM_TIME)
+        if at is None:
+            break
         text = _PLAN_MARKER.sub("", message.text("content"))
-        turns.append(Turn(message.get("id"), NewMessage(message.role(), text, created_at=at)))
-    if not turns or at is None:
+        turns.append(Turn(message.unit("id"), NewMessage(message.role(), text, created_at=at)))
+    if not turns:
         raise _invalid(f"{place}, chat", "must have messages, the first one with a 'time_anchor'")
     conversation.sessions[f"chat {name}"] = turns
     end = conversation.end(place)
@@ -512,7 +543,7 @@ def _beam_answer(question: Record) -> str:
     for name in _BEAM_ANSWERS:
         if question.value.get(name):
             return question.text(name)
-    return "\n".join(map(str, question.value.get("rubric") or ()))
+    return "\n".join(map(str, question.list("rubric"))) if question.has("rubric") else ""
 
 
 def _numbers(value: Any) -> Iterator[int]:
@@ -531,7 +562,7 @@ def _literal(text: str, place: str) -> Any:
     for parse in (json.loads, ast.literal_eval):
         try:
             return parse(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError):
             continue
     raise _invalid(place, f"must be an object, not {_shown(text)}")
 

@@ -44,7 +44,7 @@ _VERDICT = re.compile(r"\W*(correct|wrong)\b", re.IGNORECASE)
 
 def answer_question(model: ChatModel, messages: Sequence[Mapping[str, Any]], at: datetime) -> str:
     """Return the answer of a model to the last message of a context; raise ModelError."""
-    instruction = ANSWER_INSTRUCTION.format(date=at.strftime("%-d %B %Y"))
+    instruction = ANSWER_INSTRUCTION.format(date=f"{at.day} {at:%B %Y}")
     first, *others = messages
     prompt = [{**first, "content": f"{first['content']}\n\n{instruction}"}, *others]
     reply = model.converse(prompt, max_tokens=MAX_ANSWER_TOKENS)
