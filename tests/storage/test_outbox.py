@@ -16,6 +16,7 @@ from retain.base.errors import Conflict, EventsRemoved, NotFound
 from retain.jobs.runner import JobRunner
 from retain.storage import outbox
 from retain.storage.database import Transaction
+from retain.storage.erase import hash_subject
 from retain.storage.outbox import NewEvent
 from retain.storage.writer import Change
 from tests.conftest import SETTINGS
@@ -177,6 +178,15 @@ def test_erasing_a_user_removes_their_events_and_reuses_no_number(
         (1, "changed", "user:bob kept"),
         (5, "erased", f"sha256:{hashlib.sha256(b'ada').hexdigest()}"),
     ], "the name of the user is gone, and receivers can compare its hash with those of their users"
+
+
+def test_erasing_a_user_removes_their_name_from_earlier_events(recorded: Memory) -> None:
+    """Earlier versions stored it as the subject of the event of an erasure."""
+    old = [NewEvent("erased", "users", "erase", user, None) for user in ("ada", "bob")]
+    recorded.database.write("acme", lambda tx: outbox.add(tx, old))
+    recorded.erase("ada", tenant="acme")
+    subjects = [event.subject for event in recorded.events(tenant="acme")]
+    assert subjects == ["bob", hash_subject("ada")]
 
 
 def test_a_number_that_is_yet_to_come_is_an_error(recorded: Memory, ada: Scope) -> None:

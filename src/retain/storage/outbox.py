@@ -130,9 +130,20 @@ def event_from_row(row: Row) -> Event:
 
 
 def erase(tx: Transaction, user: str) -> None:
-    """Remove the events about data of a user."""
-    tx.send("delete from events where tenant = :tenant and user_id = :user", user=user)
-    tx.send("delete from dead_letters where tenant = :tenant and user_id = :user", user=user)
+    """Remove the events about data of a user.
+
+    In earlier versions, the event of an erasure had the name of the user as its subject.
+    """
+    tx.send(
+        """delete from events where tenant = :tenant
+           and (user_id = :user or (kind = 'users' and subject = :user))""",
+        user=user,
+    )
+    tx.send(
+        """delete from dead_letters where tenant = :tenant
+           and (user_id = :user or (kind = 'users' and subject = :user))""",
+        user=user,
+    )
 
 
 def oldest_is_over_age(tx: Transaction) -> bool:
