@@ -261,7 +261,7 @@ def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
         SearchFilter("ada", "scout"), begun, parse_question("walrus"), None, "other@1", "strong", {}
     )
     assert [hit.id for hit in recall._about(hits, sought)] == expected
-    assert recall._if_relevant(hits, sought) == (hits if expected else [])
+    assert recall._keep_if_relevant(hits, sought) == (hits if expected else [])
     same = [replace(hit, near=0.7) for hit in hits]
     assert recall._about(same, sought) == []
     assert len(recall._about(same, replace(sought, model="static-256@2"))) == len(hits)

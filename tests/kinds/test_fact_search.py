@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from retain import Memory, NewMessage, Scope
-from retain.context.recall import MAX_RECALLED, _with_facts
+from retain.context.recall import MAX_RECALLED, SMALL_MEMORY_ROWS, _with_facts
+from retain.kinds.facts import facts
 from retain.kinds.search_scope import MAX_FACTS
 from retain.search.query import Hit
 
@@ -181,6 +182,20 @@ def test_a_fact_disappears_when_it_ceases_to_be_true(
     assert scope.search("Where is Clara staying?").facts == []
     assert "Porto" not in scope.context(session, "Where is Clara?").text()
     assert scope.facts.profile() == ""
+
+
+def test_a_planned_fact_is_recalled_whatever_its_rank(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "FUTURE_WEIGHT", -9.0)
+    now = Now()
+    now.micros += 10 * 24 * 3600 * 1_000_000
+    scope = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
+    fill(scope, ["The weather is fine."] * SMALL_MEMORY_ROWS)
+    scope.facts.add("The user will move to Porto.", valid_from=DAY + timedelta(days=60))
+    scope.sessions.add("now")
+    text = scope.context("now", "Where will I move, to Porto?").text()
+    assert "a fact about the user from 2026-04-30] The user will move to Porto." in text
 
 
 def hit(kind: str, id: str, seq: int = 0) -> Hit:

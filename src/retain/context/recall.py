@@ -149,10 +149,10 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
         personal = replace(query.filter, kinds=PERSONAL_KINDS)
         again = search_scope.narrow_search(tx, services, query, personal, ROWS_PER_LEG)
         memories = search_scope.finish_search(tx, services, owner, again, CANDIDATES)
-        relevant = [*_if_relevant(documents, query), *_if_relevant(memories.hits, again)]
+        relevant = [*_keep_if_relevant(documents, query), *_keep_if_relevant(memories.hits, again)]
         hits = sorted(relevant, key=lambda hit: -hit.score)
     else:
-        hits = _if_relevant(hits, query)
+        hits = _keep_if_relevant(hits, query)
     hits = [hit for hit in hits if hit.role != INACTIVE_ROLE]
     labels = {}
     for session in {hit.session for hit in hits if hit.session}:
@@ -160,7 +160,8 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
             "select label from sessions where tenant = :tenant and id = :session", session=session
         )
         labels[session] = str(row[0]) if row else ""
-    facts = _about(ranked.facts, query)
+    # Their score also says who confirmed them and when they are true, not only what they are about.
+    facts = _about(ranked.facts, query, min_score=0.0)
     evidence: dict[str, Collection[tuple[str, int]]] = {}
     for kind in {hit.kind for hit in facts}:
         ids = [hit.id for hit in facts if hit.kind == kind]
@@ -229,7 +230,7 @@ def _with_facts(
     return best[:MAX_RECALLED]
 
 
-def _if_relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
+def _keep_if_relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
     """Return all hits if one of them is about the question, otherwise none.
 
     An answer often has other words than the question, and only the ranking finds it. So the check
@@ -238,7 +239,7 @@ def _if_relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
     return list(hits) if _about(hits, query) else []
 
 
-def _about(hits: Sequence[Hit], query: Query) -> list[Hit]:
+def _about(hits: Sequence[Hit], query: Query, min_score: float = MIN_SCORE) -> list[Hit]:
     """Return the hits that contain words of the question or are near in meaning."""
     matches = query.matches
     rows = matches.corpus.count + 1
@@ -248,7 +249,7 @@ def _about(hits: Sequence[Hit], query: Query) -> list[Hit]:
         for word, count in zip(matches.words, matches.corpus.document_frequencies, strict=True)
     }
     min_weight = min(MIN_COVERED * sum(weights.values()), RARE_WORDS * math.log(rows))
-    min_score = MIN_SCORE * min(rows / SMALL_MEMORY_ROWS, 1.0)
+    min_score *= min(rows / SMALL_MEMORY_ROWS, 1.0)
 
     def is_about(hit: Hit) -> bool:
         if hit.score < min_score:

@@ -337,7 +337,7 @@ def index_rows(row: Row) -> list[IndexRow]:
     title = "" if subject == ABOUT_USER else subject
     valid_from = column(row, "valid_from")
     if valid_from is not None and valid_from > column(row, "learned_at"):
-        title = f"{title} from {to_time(valid_from):%Y-%m-%d}".strip()
+        title = f"{title or 'the user'} from {to_time(valid_from):%Y-%m-%d}"
     return [
         IndexRow(
             "facts",
