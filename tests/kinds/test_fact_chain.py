@@ -34,7 +34,7 @@ def chains(draw: st.DrawFn) -> list[Link]:
                 valid_from=draw(st.none() | st.integers(0, 9)),
                 valid_to=draw(st.none() | st.integers(10, 19)),
                 replaces=draw(st.sampled_from(earlier)),
-                replacement_type=draw(st.sampled_from(["changed", "refined", "corrected"])),
+                replaces_type=draw(st.sampled_from(["changed", "refined", "corrected"])),
                 needs_review=draw(st.booleans()),
                 events=draw(EVENTS),
             )
@@ -70,7 +70,7 @@ def test_a_fact_is_replaced_only_by_a_live_one(chain: list[Link]) -> None:
             newer = result[state.replaced_by]
             assert newer.status in ("active", "replaced") or newer.replaced_by is not None
             assert state.status == (
-                "retracted" if state.replacement_type == "corrected" else "replaced"
+                "retracted" if state.replaced_type == "corrected" else "replaced"
             )
 
 
@@ -85,25 +85,23 @@ def test_a_retracted_fact_replaces_nothing(chain: list[Link], place: int) -> Non
 
 def test_a_retracted_fact_in_the_middle_is_passed_over() -> None:
     old = Link("old", events=ADDED)
-    middle = Link("middle", 5, replaces="old", replacement_type="changed", events=RETRACTED)
-    new = Link("new", 8, replaces="middle", replacement_type="changed", events=ADDED)
+    middle = Link("middle", 5, replaces="old", replaces_type="changed", events=RETRACTED)
+    new = Link("new", 8, replaces="middle", replaces_type="changed", events=ADDED)
     state = states([old, middle, new])["old"]
     assert (state.status, state.valid_to, state.replaced_by) == ("replaced", 8, "new")
 
 
 def test_a_correction_of_a_retracted_fact_takes_its_place() -> None:
     old = Link("old", events=ADDED)
-    middle = Link("middle", 5, replaces="old", replacement_type="changed", events=RETRACTED)
-    new = Link("new", 5, replaces="middle", replacement_type="corrected", events=ADDED)
+    middle = Link("middle", 5, replaces="old", replaces_type="changed", events=RETRACTED)
+    new = Link("new", 5, replaces="middle", replaces_type="corrected", events=ADDED)
     state = states([old, middle, new])["old"]
-    assert (state.status, state.valid_to, state.replacement_type) == ("replaced", 5, "changed")
+    assert (state.status, state.valid_to, state.replaced_type) == ("replaced", 5, "changed")
 
 
 def test_a_pending_fact_replaces_nothing_until_it_is_confirmed() -> None:
     old = Link("old", events=CONFIRMED)
-    new = Link(
-        "new", 5, replaces="old", replacement_type="changed", needs_review=True, events=ADDED
-    )
+    new = Link("new", 5, replaces="old", replaces_type="changed", needs_review=True, events=ADDED)
     assert states([old, new])["old"].status == "active"
     confirmed = replace(new, events=CONFIRMED)
     assert states([old, confirmed])["old"].status == "replaced"
@@ -112,9 +110,9 @@ def test_a_pending_fact_replaces_nothing_until_it_is_confirmed() -> None:
 def test_a_long_chain_needs_no_recursion() -> None:
     first = Link("0", events=ADDED)
     retracted = [
-        Link(str(number), replaces=str(number - 1), replacement_type="changed", events=RETRACTED)
+        Link(str(number), replaces=str(number - 1), replaces_type="changed", events=RETRACTED)
         for number in range(1, 5_000)
     ]
-    last = Link("last", 7, replaces="4999", replacement_type="changed", events=ADDED)
+    last = Link("last", 7, replaces="4999", replaces_type="changed", events=ADDED)
     state = states([first, *retracted, last])["0"]
     assert (state.status, state.valid_to, state.replaced_by) == ("replaced", 7, "last")

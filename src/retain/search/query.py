@@ -101,7 +101,9 @@ def match_words(
     corpus = Corpus(max(matches.extent, len(matches.rows)), matches.document_frequencies)
     separate_corpus = None
     if matches.separate_extent:
-        separate_corpus = Corpus(corpus.count + matches.separate_extent, matches.every_frequency)
+        separate_corpus = Corpus(
+            corpus.count + matches.separate_extent, matches.all_document_frequencies
+        )
     return WordMatches(terms, matches.rows, corpus, depth, matches.separate_rows, separate_corpus)
 
 

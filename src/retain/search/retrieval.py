@@ -208,7 +208,7 @@ class IndexReader:
 
         # Kinds that are ranked separately must not change the statistics of the others.
         postings = every_posting[: len(distinct)]
-        every_frequency = _frequencies(words, distinct, postings)
+        all_document_frequencies = _frequencies(words, distinct, postings)
         separate = every_posting[len(distinct) :]
         separate_extent = sum(posting.row_count for posting in separate)
         separate_rows: list[CandidateRow] = []
@@ -232,7 +232,7 @@ class IndexReader:
             extent,
             separate_rows,
             separate_extent,
-            every_frequency,
+            all_document_frequencies,
         )
 
     def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:

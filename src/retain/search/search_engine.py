@@ -93,7 +93,8 @@ class Matches:
     extent: int = 0  # rows in scope, approximately
     separate_rows: list[CandidateRow] = field(default_factory=list)  # of the separate kinds
     separate_extent: int = 0  # rows of these kinds in scope, approximately
-    every_frequency: list[int] = field(default_factory=list)  # rows of all kinds with each word
+    all_document_frequencies: list[int] = field(default_factory=list)
+    """Rows of all kinds with each word, also of the separate ones."""
 
     @property
     def numbers(self) -> list[int]:

@@ -24,7 +24,11 @@ LEARNING = "learning"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a fact."""
+    """Something that happened to a fact.
+
+    The column `rests` is 1 for an event that rests on messages: it counts only as long as one of
+    them exists.
+    """
 
     action: Action
     actor: str
@@ -38,7 +42,7 @@ class Link:
     valid_from: int | None = None
     valid_to: int | None = None  # as it was stated
     replaces: str | None = None
-    replacement_type: str | None = None  # of `replaces` by this fact
+    replaces_type: str | None = None  # why this fact replaces `replaces`
     needs_review: bool = False
     events: Sequence[Event] = field(default_factory=tuple)
 
@@ -51,7 +55,7 @@ class State:
     confirmed: bool = False
     valid_to: int | None = None  # as it was stated, or when a newer fact became true
     replaced_by: str | None = None
-    replacement_type: str | None = None  # of this fact by `replaced_by`
+    replaced_type: str | None = None  # why `replaced_by` replaces this fact
 
 
 class Replacement(NamedTuple):
@@ -124,14 +128,14 @@ def _find_replacement(
     """
     for link in reversed(newer):
         if own[link.id].status == "active":
-            return Replacement(link.id, link.replacement_type, link.valid_from)
+            return Replacement(link.id, link.replaces_type, link.valid_from)
     for link in reversed(newer):
         later = replacements.get(link.id) if own[link.id].status == "retracted" else None
         if later is not None:
             # A correction or refinement of a retracted fact takes its place.
-            type = later.type if later.type == "changed" else link.replacement_type
+            replaces_type = later.type if later.type == "changed" else link.replaces_type
             since = link.valid_from if later.since is None else later.since
-            return Replacement(later.id, type, since)
+            return Replacement(later.id, replaces_type, since)
     return None
 
 
@@ -268,7 +272,7 @@ def _store(tx: Transaction, index: Index, row: Row, state: State) -> None:
         "confirmed": int(state.confirmed),
         "valid_to": state.valid_to,
         "replaced_by": state.replaced_by,
-        "replaced_how": state.replacement_type,
+        "replaced_how": state.replaced_type,
     }
     id = column(row, "id")
     tx.send(
