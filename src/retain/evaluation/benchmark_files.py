@@ -62,7 +62,7 @@ class GoldQuestion:
 
     @property
     def has_reference(self) -> bool:
-        """Whether a judge can grade an answer."""
+        """True if a judge can grade an answer."""
         return bool(self.answer) or not self.is_answerable
 
 
@@ -239,8 +239,8 @@ def _read_file(path: Path) -> tuple[str, list[Conversation]]:
         f"{TITLES[benchmark]} has {' and '.join(map(repr, keys))}"
         for keys, benchmark, _ in _FORMATS
     )
-    found = ", ".join(map(repr, list(records[0].value)[:12]))
-    problem = f"is not a LoCoMo, LongMemEval or BEAM file: its first record has {found}. Expected: {expected}"
+    names = ", ".join(map(repr, list(records[0].value)[:12]))
+    problem = f"is not a LoCoMo, LongMemEval or BEAM file: its first record has {names}. Expected: {expected}"
     raise _invalid(str(path), problem)
 
 

@@ -38,7 +38,9 @@ def summarize(
     file: BenchmarkFile, questions: Sequence[GoldQuestion], results: Mapping[str, Result]
 ) -> dict[str, Any]:
     """Return the scores of the questions that have results, as JSON."""
-    asked = [(question, results[question.id]) for question in questions if question.id in results]
+    measured = [
+        (question, results[question.id]) for question in questions if question.id in results
+    ]
     turns = [turns for item in file.conversations for turns in item.sessions.values()]
     summary: dict[str, Any] = {
         "file": file.path.name,
@@ -48,16 +50,16 @@ def summarize(
         "messages": sum(map(len, turns)),
         "questions": sum(len(item.questions) for item in file.conversations),
         "selected": len(questions),
-        "asked": len(asked),
+        "asked": len(measured),
     }
-    summary |= _retrieval(file.benchmark, asked)
+    summary |= _retrieval(file.benchmark, measured)
     summary["times_ms"] = {
-        "search": _times([result.search_ms for _, result in asked]),
-        "context": _times([result.context_ms for _, result in asked]),
+        "search": _times([result.search_ms for _, result in measured]),
+        "context": _times([result.context_ms for _, result in measured]),
     }
-    summary["context"] = _contexts(asked)
-    if any(result.answer or result.error for _, result in asked):
-        summary["answers"] = _answers(file.benchmark, asked)
+    summary["context"] = _contexts(measured)
+    if any(result.answer or result.error for _, result in measured):
+        summary["answers"] = _answers(file.benchmark, measured)
     return summary
 
 

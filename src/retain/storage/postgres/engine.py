@@ -151,7 +151,7 @@ class PostgresTransaction:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the transaction may have been committed, although there was an error."""
+        """True if the transaction may have been committed, although there was an error."""
         if self._connection.closed:
             return self._is_committing
         result = self._commit.result if self._commit else None
