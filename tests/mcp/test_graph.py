@@ -368,6 +368,10 @@ def test_the_delete_tools_report_that_facts_were_not_deleted(memory: Memory) -> 
     done = "Observations deleted successfully"
     assert call("delete_observations", deletions=[tea]) == done
     assert call("delete_observations", deletions=[tea, porto]) == f"{done}. {FACTS_STAY}"
+    bob = {"name": "Bob", "entityType": "friend", "observations": ["likes maps"]}
+    call("create_entities", entities=[{**bob, "observations": []}, bob])
+    maps = {"entityName": "Bob", "observations": ["likes maps"]}
+    assert call("delete_observations", deletions=[maps]) == done, "the second Bob keeps it"
     done = "Relations deleted successfully"
     assert call("delete_relations", relations=[likes]) == done
     assert call("delete_relations", relations=[lives]) == f"{done}. {FACTS_STAY}"

@@ -182,9 +182,13 @@ def _delete_observations(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
         for item in arguments["deletions"]
         for text in item["observations"]
     }
-    entities = graph.open([name for name, _ in deleted], facts=True).entities
-    left = {(entity.name, text) for entity in entities for text in entity.observations}
-    return _render_deleted("Observations", has_facts=not deleted.isdisjoint(left))
+    names = [name for name, _ in deleted]
+    facts = _observations(graph.open(names, facts=True)) - _observations(graph.open(names))
+    return _render_deleted("Observations", has_facts=not deleted.isdisjoint(facts))
+
+
+def _observations(graph: Graph) -> set[tuple[str, str]]:
+    return {(entity.name, text) for entity in graph.entities for text in entity.observations}
 
 
 def _delete_relations(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
