@@ -1,6 +1,7 @@
 """Knowledge updates: is the newest truth what facts, or the first recalled item, say?
 
     python -m bench.knowledge_updates LONGMEMEVAL_POOL [--facts off|explicit]
+    python -m bench.knowledge_updates LONGMEMEVAL_POOL --facts model --model NAME --url URL
 
 Reads the questions of LongMemEval's type `knowledge-update`. The evidence of each is in several
 sessions, of which the newest has the current truth. Each question has a memory of its own, with its
@@ -28,6 +29,8 @@ from retain.evaluation.benchmark_files import Conversation, Turn, read_benchmark
 from retain.search.words import analyse
 
 TYPE = "knowledge-update"
+MODEL_SECONDS = 600
+"""A model without a GPU needs minutes for a session."""
 
 
 @dataclass(frozen=True)
@@ -78,24 +81,40 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Knowledge updates in facts and in search.")
     parser.add_argument("file", type=Path, help="LongMemEval's pool of sessions and questions")
-    parser.add_argument("--facts", choices=["off", "explicit"], default="explicit")
+    parser.add_argument("--facts", choices=["off", "explicit", "model"], default="explicit")
+    parser.add_argument("--model", default="", help="the model that learns facts")
+    parser.add_argument("--url", default="", help="its OpenAI-compatible address")
+    parser.add_argument("--first", type=int, help="only this many questions")
     parser.add_argument("--embedder", default="static")
     options = parser.parse_args()
+    if options.facts == "model" and not (options.model and options.url):
+        parser.error("--facts model needs --model and --url")
+    settings = Settings(
+        database="memory:",
+        embedder=options.embedder,
+        facts=options.facts,
+        facts_tokens_per_day=0,
+        model=options.model,
+        base_url=options.url,
+        model_seconds=MODEL_SECONDS,
+    )
+    conversations = read(options.file)[: options.first]
     outcomes = []
-    learned = 0
-    for conversation in read(options.file):
-        settings = Settings(
-            database="memory:",
-            embedder=options.embedder,
-            facts=options.facts,
-        )
+    learned = calls = failed = 0
+    for number, conversation in enumerate(conversations, 1):
         with Memory.open(settings=settings) as memory:
             filled = fill(memory, [conversation])
             me = memory.scope(user=conversation.user)
             outcomes.append(judge(me, filled))
             learned += len(me.facts.list(include_replaced=True, limit=1000))
+            asked = memory.scope().interactions.list(route="facts", limit=500)
+            calls += len(asked)
+            failed += sum(bool(call.error) for call in asked)
+        print(f"{number} of {len(conversations)}: {outcomes[-1]}", file=sys.stderr, flush=True)
     count = len(outcomes)
     print(f"{count} questions, facts {options.facts}, {learned} facts learned")
+    if calls:
+        print(f"{calls} model calls, {failed} without a valid answer")
     for name in ("facts", "first", "either"):
         share = sum(getattr(outcome, name) for outcome in outcomes) / count
         print(f"{name:8s} {share:.3f}")
