@@ -4,7 +4,7 @@
 #   test_tools.sh suites      the MCP conformance suite and memory server
 #   test_tools.sh clients     the same with the MCP inspector and third-party clients, for the slow tests
 #   test_tools.sh packages    the distribution's PostgreSQL, PgBouncer, Chromium, strace and libfaketime
-#   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers
+#   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers; H2 and Java, for those of Oracle
 set -euo pipefail
 
 node=.cache/node
@@ -58,6 +58,8 @@ install_packages() {
 
 install_deployment() {
     find_missing haproxy debootstrap
+    [ -e /usr/share/java/h2.jar ] || missing+=(libh2-java)
+    command -v java >/dev/null || missing+=(default-jre-headless)
     install_missing
 }
 
