@@ -11,6 +11,7 @@ Errors are oracledb's classes with Oracle's numbers. Where H2 differs from Oracl
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -362,6 +363,8 @@ def convert(rows: Any, place: int, column: str) -> Any:
         return _number(text)
     if column.startswith("TIMESTAMP"):
         return datetime.fromisoformat(text)
+    if column == "JSON":
+        return json.loads(text)
     return text
 
 

@@ -17,15 +17,16 @@ from retain.storage.tables import Table
 SOURCE = Path(retain.__file__).parent
 METHODS = {"all", "one", "run", "send", "many", "each", "lock_rows"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
-ENGINES = re.compile(r"storage/(sqlite|postgres)/\w+\.py")
+ENGINES = re.compile(r"storage/(sqlite|postgres|oracle)/\w+\.py")
 BUILDERS = {
     "storage/tables.py",
     "storage/postgres/roles.py script",
     "storage/sqlite/maintenance.py script",
+    "storage/oracle/foreign_schema.py read_table",
     "storage/sqlite/foreign_file.py read_table",
 }
 """Where statements are put together at run time: whole tables' from checked names, migrations from our own files, and
-another program's tables and columns by their quoted names, in a file that is opened for reading only."""
+another program's tables and columns by their quoted names, for reading only."""
 TABLES = {
     "select",
     "delete",

@@ -46,7 +46,9 @@ SERVERS_EXAMPLE = """
 #     url: https://shop.example/mcp
 #     headers: {Authorization: "Bearer ${SHOP_TOKEN}"}
 """
-PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
+PASSWORD_IN_URL = re.compile(
+    r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl|wallet_)?password=)[^&\s]+"
+)
 BOOLEANS = {
     "true": True,
     "yes": True,

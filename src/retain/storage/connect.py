@@ -14,6 +14,7 @@ from retain.storage import files
 from retain.storage.database import Database, Finding
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
+from retain.storage.oracle.foreign_schema import ForeignSchema
 from retain.storage.postgres.dump import DUMP_HEAD, verify_dump
 from retain.storage.postgres.foreign_tables import ForeignServer
 from retain.storage.sqlite import log_check
@@ -130,12 +131,14 @@ def lost_commits(settings: Settings) -> int:
     return lost
 
 
-def foreign(source: str) -> ForeignFile | ForeignServer:
+def foreign(source: str) -> ForeignFile | ForeignServer | ForeignSchema:
     """Open another program's database for reading: a server by its address, or a file."""
     if source.startswith(("postgresql://", "postgres://")):
         return ForeignServer(source)
+    if source.startswith("oracle://"):
+        return ForeignSchema(source)
     name = source.removeprefix("sqlite:///")
     if "://" in name:
-        problem = "must be a file, or a URL that begins with postgresql:// or sqlite:///"
+        problem = "must be a file, or a URL that begins with postgresql://, oracle:// or sqlite:///"
         raise Invalid(field="file", problem=problem)
     return ForeignFile(Path(name))

@@ -222,6 +222,13 @@ def test_conversations_of_tenants(memory: Memory, tmp_path: Path) -> None:
 
 
 @one_engine
+def test_conversations_of_a_server(memory: Memory, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        fill(connection, CONVERSATIONS, POSTGRES, CONVERSATION_ROWS)
+    check_conversations(memory, postgres_url)
+
+
+@one_engine
 def test_conversations_of_a_dump(memory: Memory, postgres_url: str, tmp_path: Path) -> None:
     with psycopg.connect(postgres_url) as connection:
         fill(connection, CONVERSATIONS, POSTGRES, CONVERSATION_ROWS)

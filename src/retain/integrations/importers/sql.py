@@ -180,7 +180,10 @@ class _Reader:
         order = [first] if first else []
         order += [name for name in table.order if name not in order]
         names = [column for name in order if (column := present.get(name))]
-        rows = self._tables.read_table(self._names[table.table.lower()], names)
+        read = list(dict.fromkeys(column for column in present.values() if column))
+        if not read:
+            return
+        rows = self._tables.read_table(self._names[table.table.lower()], read, names)
         for number, row in enumerate(rows):
             values = {name: row.get(column) for name, column in present.items() if column}
             for name, others in table.values.items():

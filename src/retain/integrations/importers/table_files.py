@@ -30,8 +30,10 @@ class Tables(Protocol):
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""
 
-    def read_table(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield all rows of a table, ordered by columns."""
+    def read_table(
+        self, table: str, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """Yield columns of all rows of a table, ordered by columns."""
 
 
 class TableFile:
@@ -56,7 +58,9 @@ class TableFile:
         """Return the names of a table's columns."""
         return self._columns[table]
 
-    def read_table(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    def read_table(
+        self, table: str, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
         """Yield all rows of a table, ordered by columns."""
         rows = self._rows[table]
         if self._is_ordered:

@@ -51,14 +51,17 @@ class ForeignServer:
         """Return the names of a table's columns."""
         return [str(row["column_name"]) for row in self.rows(_COLUMNS, (table,))]
 
-    def read_table(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield all rows of a table, ordered by columns."""
+    def read_table(
+        self, table: str, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """Yield columns of all rows of a table, ordered by columns."""
         from psycopg import sql
 
-        statement = sql.SQL("select * from {}").format(sql.Identifier(table))
+        names = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
+        statement = sql.SQL("select {} from {}").format(names, sql.Identifier(table))
         if order:
-            columns = sql.SQL(", ").join(sql.Identifier(column) for column in order)
-            statement = sql.SQL("{} order by {}").format(statement, columns)
+            keys = sql.SQL(", ").join(sql.Identifier(column) for column in order)
+            statement = sql.SQL("{} order by {}").format(statement, keys)
         return self.rows(statement)
 
     def rows(

@@ -30,11 +30,14 @@ class ForeignFile:
         """Return the names of a table's columns."""
         return [str(row["name"]) for row in self.rows(_COLUMNS, (table,))]
 
-    def read_table(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield all rows of a table, ordered by columns."""
-        names = ", ".join(_quote(column) for column in order)
-        clause = f" order by {names}" if names else ""
-        return self.rows(f"select * from {_quote(table)}{clause}")
+    def read_table(
+        self, table: str, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """Yield columns of all rows of a table, ordered by columns."""
+        names = ", ".join(_quote(column) for column in columns)
+        keys = ", ".join(_quote(column) for column in order)
+        clause = f" order by {keys}" if keys else ""
+        return self.rows(f"select {names} from {_quote(table)}{clause}")
 
     def rows(self, statement: str, parameters: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield the rows of a statement."""

@@ -1,0 +1,1 @@
+"""The Oracle engine (experimental)."""

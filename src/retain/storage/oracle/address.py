@@ -1,0 +1,69 @@
+"""The address of an Oracle Database: `oracle://USER:PASSWORD@HOST:PORT/SERVICE?OPTION=VALUE`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from retain.base.errors import SettingsError
+
+DEFAULT_PORT = 1521
+CONNECT_SECONDS = 10.0
+OPTIONS = ("config_dir", "protocol", "schema", "wallet_location", "wallet_password")
+PROTOCOLS = ("tcp", "tcps")
+FORMAT = "oracle://USER:PASSWORD@HOST:PORT/SERVICE, with %xx for special characters"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the database is, and who connects."""
+
+    parameters: dict[str, Any]  # of `oracledb.connect`
+    schema: str | None = None  # the schema whose tables are meant, if it is not the user's own
+
+
+def read_address(url: str, setting: str) -> Address:
+    """Parse an address; no error repeats the password.
+
+    Without a service, the host is the name of an entry in `tnsnames.ora` in the folder `config_dir`.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    except ValueError:
+        raise SettingsError(where=setting, problem=f"cannot be read; write {FORMAT}") from None
+    if not (parts.hostname and parts.username and parts.password) or parts.fragment:
+        raise SettingsError(where=setting, problem=f"cannot be read; write {FORMAT}")
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        problem = f"has an unknown option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
+        raise SettingsError(where=setting, problem=problem)
+    protocol = options.pop("protocol", "tcp")
+    if protocol not in PROTOCOLS:
+        problem = f"has the protocol {protocol!r}; it must be tcp, or tcps for TLS"
+        raise SettingsError(where=setting, problem=problem)
+    schema = options.pop("schema", None)
+    parameters: dict[str, Any] = {
+        "user": unquote(parts.username),
+        "password": unquote(parts.password),
+        "tcp_connect_timeout": CONNECT_SECONDS,
+        **options,
+    }
+    service = unquote(parts.path.strip("/"))
+    if service:
+        parameters |= {
+            "host": parts.hostname,
+            "port": port or DEFAULT_PORT,
+            "service_name": service,
+            "protocol": protocol,
+        }
+    elif "config_dir" in options and port is None:
+        parameters["dsn"] = parts.hostname
+    else:
+        problem = (
+            f"names no service: write {FORMAT}; or a name in tnsnames.ora with ?config_dir=FOLDER"
+        )
+        raise SettingsError(where=setting, problem=problem)
+    return Address(parameters, schema.upper() if schema else None)
