@@ -11,12 +11,17 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 import psycopg
+import pytest
 
 NOBODY = 65534
+POOLER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+POOLER_SECONDS = 20
 Kind = Literal["modern", "debian"]
 CACHE = Path(tempfile.gettempdir()) / f"retain-test-postgres-{os.getuid()}"
 
@@ -80,9 +85,15 @@ def debian_binaries() -> Path | None:
 
 
 class PostgresServer:
-    """A server with an empty cluster, on its own port."""
+    """A server with an empty cluster, or a replica of the server at a URL, on its own port."""
 
-    def __init__(self, kind: Kind, folder: Path | None = None, **config: str) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        folder: Path | None = None,
+        replica_of: str = "",
+        **config: str,
+    ) -> None:
         binaries = modern_binaries() if kind == "modern" else debian_binaries()
         if binaries is None:
             raise RuntimeError(
@@ -96,6 +107,23 @@ class PostgresServer:
         self.env = {**os.environ, "HOME": str(self.home)}
         if kind == "modern":  # it brings its own copies of what it links to
             self.env["LD_LIBRARY_PATH"] = str(libraries)
+        if replica_of:
+            self._copy(replica_of)
+        else:
+            self._create()
+        settings = {
+            "listen_addresses": "'127.0.0.1'",
+            "unix_socket_directories": "''",
+            "max_connections": "200",
+            "shared_buffers": "'64MB'",
+            "timezone": "'America/St_Johns'",
+            **config,
+        }
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+        self.start()
+
+    def _create(self) -> None:
         self._run(
             "initdb",
             "-D",
@@ -109,17 +137,12 @@ class PostgresServer:
             "UTF8",
             "--locale=C.UTF-8",
         )
-        settings = {
-            "listen_addresses": "'127.0.0.1'",
-            "unix_socket_directories": "''",
-            "max_connections": "200",
-            "shared_buffers": "'64MB'",
-            "timezone": "'America/St_Johns'",
-            **config,
-        }
-        with (self.data / "postgresql.conf").open("a") as file:
-            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
-        self.start()
+
+    def _copy(self, url: str) -> None:
+        """Copy a running server; this one then follows it under the name `replica`."""
+        address = f"{url}?application_name=replica"
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        self._run("pg_basebackup", "-D", str(self.data), "-d", address, *options)
 
     @property
     def url(self) -> str:
@@ -153,6 +176,15 @@ class PostgresServer:
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         time.sleep(1)
+
+    def promote(self) -> None:
+        """Make a replica the primary."""
+        self._run("pg_ctl", "-D", str(self.data), "-w", "promote")
+
+    def execute(self, sql: str) -> None:
+        """Run a statement as the superuser."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(sql)
 
     def create(self, database: str, template: str = "template1") -> str:
         """Create a database and return its address."""
@@ -194,3 +226,52 @@ class PostgresServer:
                 log.read_text()[-2000:] if log.exists() else ""
             )
             raise RuntimeError(f"{program} failed with {done.returncode}: {values}")
+
+
+@contextmanager
+def pooler_of(server_port: int) -> Iterator[int]:
+    """Run a PgBouncer in transaction mode with four connections to a server; yield its port."""
+    if POOLER is None:
+        assert not os.environ.get("CI"), "pgbouncer is not installed: `make test` installs it"
+        pytest.skip("pgbouncer is not installed: run the tests with `make test`")
+    folder = prepare_folder(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
+    port = free_port()
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "ini").write_text(
+        f"""[databases]
+* = host=127.0.0.1 port={server_port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {folder}/users
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 200
+server_reset_query =
+"""
+    )
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    command = without_root([POOLER, str(folder / "ini")])
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    try:
+        deadline = time.monotonic() + POOLER_SECONDS
+        while True:
+            assert process.poll() is None, (folder / "log").read_text()
+            with suppress(psycopg.OperationalError):
+                psycopg.connect(
+                    f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2
+                ).close()
+                break
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(POOLER_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -4,17 +4,11 @@ the server.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -25,61 +19,15 @@ from retain.base.errors import KeyReused, Unreachable
 from retain.storage import migrate
 from retain.storage.postgres.engine import PostgresDatabase
 from tests.conftest import SETTINGS, new_database
-from tests.servers import free_port, prepare_folder, without_root
+from tests.servers import pooler_of
 from tests.storage.behind import TABLES, fill, hashes
-
-PATIENCE = 20
-PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 @pytest.fixture(scope="module")
 def pooler() -> Iterator[int]:
     """Start a PgBouncer with four connections to the modern server; yield its port."""
-    if PROGRAM is None:
-        assert not os.environ.get("CI"), "pgbouncer is not installed: `make test` installs it"
-        pytest.skip("pgbouncer is not installed: run the tests with `make test`")
-    server = os.environ["TEST_POSTGRES_MODERN"]
-    services = prepare_folder(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
-    port = free_port()
-    (services / "users").write_text('"postgres" ""\n')
-    (services / "ini").write_text(
-        f"""[databases]
-* = host=127.0.0.1 port={server}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = trust
-auth_file = {services}/users
-pool_mode = transaction
-default_pool_size = 4
-max_client_conn = 200
-server_reset_query =
-"""
-    )
-    for path in services.iterdir():
-        path.chmod(0o644)
-    command = without_root([PROGRAM, str(services / "ini")])
-    with (services / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=services, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            assert process.poll() is None, (services / "log").read_text()
-            with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(
-                    f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2
-                ).close()
-                break
-            assert time.monotonic() < deadline, (services / "log").read_text()
-            time.sleep(0.05)
+    with pooler_of(int(os.environ["TEST_POSTGRES_MODERN"])) as port:
         yield port
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
-        shutil.rmtree(services, ignore_errors=True)
 
 
 @pytest.fixture
@@ -110,7 +58,7 @@ def test_a_pooler_is_detected_and_prepared_statements_are_off(
     """Prepared statements belong to a server connection, which the next transaction may not get."""
     database = memory.database
     assert isinstance(database, PostgresDatabase)
-    assert not database._prepares
+    assert not database._primary.prepares
     fill(memory)
     for _ in range(20):  # psycopg prepares what it has seen five times
         memory.scope(tenant="acme").messages.window("acme ada 1", last=3)
@@ -120,7 +68,7 @@ def test_a_pooler_is_detected_and_prepared_statements_are_off(
     assert prepared == (0, "acme")
     with Memory.open(direct_url, settings=SETTINGS) as direct:
         assert isinstance(direct.database, PostgresDatabase)
-        assert direct.database._prepares
+        assert direct.database._primary.prepares
 
 
 def test_the_main_flows_of_every_kind(memory: Memory, direct_url: str) -> None:

@@ -388,8 +388,8 @@ def test_a_name_that_is_not_understood_is_an_error(tmp_path: Path, text: str, pr
     assert "sk-" not in str(raised.value)
 
 
-def test_there_are_at_most_47_settings_and_removed_ones_say_what_to_do(tmp_path: Path) -> None:
-    assert len(NAMES) <= 47
+def test_there_are_at_most_48_settings_and_removed_ones_say_what_to_do(tmp_path: Path) -> None:
+    assert len(NAMES) <= 48
     assert not set(NAMES) & set(REMOVED)
     file = write(tmp_path / "x.yaml", "jwt_default_tenant: acme\n")
     hint = "jwt_default_tenant (no longer a setting: write `jwt_tenant: CLAIM=TENANT`)"

@@ -37,7 +37,7 @@ from retain.base.errors import (
 )
 from retain.storage import migrate
 from retain.storage.database import Transaction
-from retain.storage.postgres import engine as postgres
+from retain.storage.postgres import server
 from tests.conftest import SERVERS, SETTINGS, new_database
 from tests.servers import debian_binaries, free_port, modern_binaries
 from tests.storage.behind import fill, raw
@@ -390,7 +390,7 @@ def test_settings_do_not_outlive_the_transaction(
     with pytest.raises(ValueError, match="mine"):
         memory.database.write("b", lambda tx: [tx.one(seen), int("mine")])
     assert memory.database.write("c", lambda tx: tx.one(seen)) == ("c", (first or ("", 0))[1])
-    pool = memory.database._pool  # type: ignore[attr-defined]
+    pool = memory.database._primary.pool  # type: ignore[attr-defined]
     connection = pool.take()
     row = connection.execute(
         "select current_setting('retain.tenant', true), current_user::text"
@@ -416,7 +416,7 @@ def test_the_database_clock_is_used(
 def test_a_slow_statement_is_cancelled(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "STATEMENT_SECONDS", 0.2)
+    monkeypatch.setattr(server, "STATEMENT_SECONDS", 0.2)
     memory = open_memory()
     with pytest.raises(Busy, match="timeout"):
         memory.database.read("acme", lambda tx: tx.one("select pg_sleep(30), :tenant"))
@@ -432,7 +432,9 @@ HOSTILE_TENANT = "a'; set role postgres; --\\' \"$$ E'\\\\' %s {0}"
 
 def count_settings(database: Any) -> int:
     """Return how many settings a transaction makes."""
-    statements = [statement for statement, _ in database._begin_statements(("begin", False), "a")]
+    statements = [
+        statement for statement, _ in database._primary.begin_statements(("begin", False), "a")
+    ]
     assert not [statement for statement in statements if b"set_config" in statement]
     return sum(statement.startswith(b"set local ") for statement in statements)
 
@@ -445,8 +447,8 @@ def test_transaction_settings_are_set_local_and_quoted(memory: Memory) -> None:
     assert row == (HOSTILE_TENANT, ROLE, "retain, public", "15s", "off", HOSTILE_TENANT)
     database: Any = memory.database
     assert count_settings(database) == 3, "the role, the tenant and the name"
-    database._begins.clear()
-    database._keeps_settings = False  # as behind a pooler
+    database._primary._begins.clear()
+    database._primary.keeps_settings = False  # as behind a pooler
     assert count_settings(database) == 10
     assert memory.database.read(HOSTILE_TENANT, lambda tx: tx.one(sql)) == row
     source = Path(retain.__file__).parent
@@ -458,17 +460,17 @@ def test_a_long_transaction_has_the_settings_of_the_server(
     open_memory: Callable[..., Memory], keeps_settings: bool
 ) -> None:
     database: Any = open_memory(postgres_pool=1).database
-    assert database._keeps_settings
+    assert database._primary.keeps_settings
     if not keeps_settings:  # as behind a pooler, where connections have no settings
-        database._keeps_settings = False
-        database._pool.forget_idle()
+        database._primary.keeps_settings = False
+        database._primary.pool.forget_idle()
     sql = """select current_setting('enable_seqscan'), current_setting('jit'),
                     current_setting('statement_timeout'), current_setting('search_path'), :tenant"""
 
     def settings(long: bool) -> Any:
         return database.read("acme", lambda tx: tx.one(sql), long=long)[:4]
 
-    with psycopg.connect(database._url) as connection:
+    with psycopg.connect(database._primary.url) as connection:
         (jit,) = connection.execute("show jit").fetchone() or ("",)
     for _ in range(2):
         assert settings(long=False) == ("off", "off", "15s", "retain, public")
@@ -479,7 +481,7 @@ def test_a_frozen_server_process_does_not_block_its_clients(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel of a stopped process acknowledges packets, so TCP notices nothing."""
-    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.5)
     memory = open_memory(postgres_pool=1)
     sql = "select pg_backend_pid(), :tenant"
     frozen, _ = memory.database.read("acme", lambda tx: tx.one(sql)) or (0, "")
@@ -500,7 +502,7 @@ def test_a_frozen_server_process_does_not_block_its_clients(
 def test_a_commit_without_a_response_is_in_doubt(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.5)
     memory = open_memory(postgres_pool=1)
     frozen: list[int] = []
 

@@ -113,6 +113,11 @@ class Settings(SettingsExtras):
         "PostgreSQL: the address with the role that owns the tables. Used only for migrations and backups. "
         "Empty: `database`.",
     )
+    read_database: str = _setting(
+        "",
+        "PostgreSQL: the address of a streaming replica of `database`, for searches, lists and contexts. They are read "
+        "from `database` if the replica is behind or down. Empty: none.",
+    )
     tenant: str = _setting("default", "The tenant of calls that do not name one.")
     user: str = _setting(
         "", "The user of command-line calls without `--user`. Empty: all users of the tenant."

@@ -212,6 +212,12 @@ def _check_database(memory: Memory) -> Iterator[Check]:
         yield Check("schema", "warning", f"Schema {schema} of {expected}.", todo)
     else:
         yield Check("schema", "ok", f"Schema {schema} is current.")
+    replica = database.check_replica()
+    if replica is not None:
+        todo = "" if replica.ok else "Reads go to `database`. Check `read_database` and its server."
+        message = replica.problem or "It has replayed everything that the primary has written."
+        state: State = "ok" if replica.ok else "warning"
+        yield Check("replica", state, f"{replica.check}: {message}", todo)
     figures = database.figures()
     yield from _check_disk(figures)
     if schema != expected:

@@ -90,7 +90,9 @@ def assemble(
 
     query = recall.start(services, owner, ask, asked_at)
     material = services.database.read(
-        owner.tenant, lambda tx: _read(tx, services, owner, ask, budget, query)
+        owner.tenant,
+        lambda tx: _read(tx, services, owner, ask, budget, query),
+        allow_replica=True,
     )
     if new is not None and ask.others:
         new = new._replace(text=with_speaker(material.owner.user or "", new.text))

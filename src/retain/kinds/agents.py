@@ -134,7 +134,7 @@ class Agents(Kind):
             )
             return [_agent(row, _count_memories(tx, row[0])) for row in rows]
 
-        return make_page(self._read(work), size, lambda agent: [agent.name])
+        return make_page(self._read(work, allow_replica=True), size, lambda agent: [agent.name])
 
     def edit(
         self,

@@ -223,7 +223,8 @@ class Interactions(Kind):
             others = ", ".join(name for name in _SPLITS if name not in (None, by))
             raise Invalid(field="split", problem=f"must be one of {others}, not {split!r}")
         rows = self._read(
-            lambda tx: tx.all(_TOTALS[by, split], **self._filter(since, until, model, route))
+            lambda tx: tx.all(_TOTALS[by, split], **self._filter(since, until, model, route)),
+            allow_replica=True,
         )
         totals = [Total(_named(by, bucket), *rest) for bucket, *rest in rows]
         return sorted(
@@ -268,7 +269,8 @@ class Interactions(Kind):
                 at=at,
                 id=id,
                 size=size + 1,
-            )
+            ),
+            allow_replica=True,
         )
         return make_page(
             [_interaction(row) for row in rows],

@@ -236,8 +236,10 @@ class Kind:
         """Return the text that hits show of a record that waits for a review; otherwise None."""
         return None
 
-    def _read(self, work: Callable[[Transaction], Record]) -> Record:
-        return self._database.read(self._owner.tenant, work)
+    def _read(
+        self, work: Callable[[Transaction], Record], *, allow_replica: bool = False
+    ) -> Record:
+        return self._database.read(self._owner.tenant, work, allow_replica=allow_replica)
 
     def _write(
         self,

@@ -97,7 +97,9 @@ def search(
     reranker = services.reranker
     candidates = limit if reranker is None else max(limit, RERANK_LIMIT)
     ranked = services.database.read(
-        owner.tenant, lambda tx: finish_search(tx, services, owner, started, candidates)
+        owner.tenant,
+        lambda tx: finish_search(tx, services, owner, started, candidates),
+        allow_replica=True,
     )
     legs = started.legs
     if reranker is not None:
@@ -140,7 +142,7 @@ def start_search(
         visible = _with_boards(tx, owner, filter)
         return visible, tx.now, query_steps.match_words(tx, services.index, text, visible, depth)
 
-    visible, read_at, matches = services.database.read(owner.tenant, work)
+    visible, read_at, matches = services.database.read(owner.tenant, work, allow_replica=True)
     asked_at = read_at if now is None else now
     return query_steps.prepare_query(text, asked_at, visible, matches, embedder, embedding)
 

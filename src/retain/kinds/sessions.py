@@ -240,7 +240,7 @@ class Sessions(Kind):
             )
             return [_session(row) for row in rows]
 
-        return make_page([*self._read(work)], size, _place)
+        return make_page([*self._read(work, allow_replica=True)], size, _place)
 
     def _searched(
         self,

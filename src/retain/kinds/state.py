@@ -293,7 +293,11 @@ class State(Kind):
                 size=size + 1,
             )
 
-        return make_page([_item(row) for row in self._read(work)], size, lambda item: [item.key])
+        return make_page(
+            [_item(row) for row in self._read(work, allow_replica=True)],
+            size,
+            lambda item: [item.key],
+        )
 
     def remove(self, key: str, *, area: str = "user", if_version: int | None = None) -> None:
         """Remove a key; with `if_version`, only if it has that version."""

@@ -335,7 +335,7 @@ class Summaries(Kind):
             )
 
         return make_page(
-            [_summary(session, row) for row in self._read(work)],
+            [_summary(session, row) for row in self._read(work, allow_replica=True)],
             size,
             lambda summary: [summary.number],
         )

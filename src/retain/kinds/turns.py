@@ -114,7 +114,9 @@ class Turns(Kind):
             return tx.all(_ANSWERING_TURNS, **parameters, seq=seq)
 
         return make_page(
-            [_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq]
+            [_turn(row) for row in self._read(work, allow_replica=True)],
+            size,
+            lambda turn: [turn.last_seq],
         )
 
     def add_row(

@@ -38,6 +38,9 @@ def connect(
     `read_only`, an SQLite file is not changed; one that may not be written is always opened so.
     """
     url = settings.database
+    if settings.read_database and embedded(settings):
+        problem = "needs PostgreSQL as `database`; SQLite has no replicas"
+        raise SettingsError(where="read_database", problem=problem)
     if in_memory(settings):
         return SqliteDatabase(None, settings, clock, wait_seconds=wait_seconds), shipped("sqlite")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):

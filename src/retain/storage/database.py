@@ -111,10 +111,13 @@ class Database(Protocol):
     is_cluster: bool
     """Whether tenants are spread over several servers, each tenant with all its rows on one."""
 
-    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
-        """Run work on one consistent snapshot.
+    def read(
+        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
+    ) -> T:
+        """Run work on one consistent snapshot, which has every write committed before the call.
 
-        long: maintenance that reads many rows; no time limit stops it
+        long:          maintenance that reads many rows; no time limit stops it
+        allow_replica: it may run on a read replica, if there is one that has these writes
         """
         ...
 
@@ -165,6 +168,10 @@ class Database(Protocol):
 
     def health(self) -> list[Finding]:
         """Check files, indexes, locks and privileges."""
+        ...
+
+    def check_replica(self) -> Finding | None:
+        """Check the read replica; None without one. The name of the check is its address."""
         ...
 
     def engine(self) -> str:

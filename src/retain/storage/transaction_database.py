@@ -38,7 +38,9 @@ class TransactionDatabase:
         self._database = database
         self._tx = tx
 
-    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+    def read(
+        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
+    ) -> T:
         """Run work on what the transaction sees, its own writes included."""
         return self.write(tenant, work)
 
@@ -72,6 +74,9 @@ class TransactionDatabase:
 
     def health(self) -> list[Finding]:
         return self._database.health()
+
+    def check_replica(self) -> Finding | None:
+        return self._database.check_replica()
 
     def engine(self) -> str:
         return self._database.engine()

@@ -131,10 +131,13 @@ class FaultyDatabase:
 
     # -- reads and writes ------------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+    def read(
+        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
+    ) -> T:
         """Read, unless a fault applies."""
         _apply(self._next_fault("read"))
-        return self._database.read(tenant, self._wrapped(work), long=long)
+        wrapped = self._wrapped(work)
+        return self._database.read(tenant, wrapped, long=long, allow_replica=allow_replica)
 
     def write(
         self,
@@ -193,6 +196,10 @@ class FaultyDatabase:
     def health(self) -> list[Finding]:
         """Check the real database."""
         return self._database.health()
+
+    def check_replica(self) -> Finding | None:
+        """Check the replica of the real database."""
+        return self._database.check_replica()
 
     def engine(self) -> str:
         """Describe the real database."""

@@ -255,7 +255,8 @@ class Consolidations(Kind):
                 at=at,
                 id=id,
                 size=size + 1,
-            )
+            ),
+            allow_replica=True,
         )
 
         def position(record: Consolidation) -> Any:

@@ -321,7 +321,7 @@ class Entries(Kind):
             rows = [self._visible_row(tx, hit.id) for hit in hits]
             return [entry(row, tx.now) for row in rows if row]
 
-        return self._read(work)
+        return self._read(work, allow_replica=True)
 
     def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools with which an agent stores entries."""
@@ -567,7 +567,9 @@ class Entries(Kind):
                 between :min_expired and :max_expired
             order by created_at desc, id desc limit :size"""
         words = canonical.words(search, limits.MAX_ATTRIBUTES_BYTES)
-        entries = self._read(lambda tx: self._filter(tx, sql, values, words, size + 1))
+        entries = self._read(
+            lambda tx: self._filter(tx, sql, values, words, size + 1), allow_replica=True
+        )
         return make_page(_all_with_signs(entries), size, _position)
 
 

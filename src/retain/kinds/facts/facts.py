@@ -302,7 +302,7 @@ class Facts(Kind):
             evidence = read_evidence(tx, [column(row, "id") for row in rows])
             return [fact(row, evidence[column(row, "id")]) for row in rows]
 
-        return make_page(self._read(work), size, _position)
+        return make_page(self._read(work, allow_replica=True), size, _position)
 
     def correct(
         self,
@@ -535,7 +535,7 @@ class Facts(Kind):
                 if row and (column(row, "valid_from") or EARLIEST) <= tx.now
             ]
 
-        return self._read(work)
+        return self._read(work, allow_replica=True)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """Return the profile of the scope's user."""

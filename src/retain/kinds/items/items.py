@@ -260,7 +260,7 @@ class Items(Kind):
             return list(islice(records.matching_items(rows, wanted), size + 1))
 
         cursor = records.newest if newest else records.ordered
-        return make_page(self._read(work), size, cursor)
+        return make_page(self._read(work, allow_replica=True), size, cursor)
 
     def search(
         self,
@@ -305,7 +305,7 @@ class Items(Kind):
                 )
                 current = replace(current, matches=deeper)
 
-        return self._read(work)
+        return self._read(work, allow_replica=True)
 
     def places(
         self,
@@ -349,7 +349,7 @@ class Items(Kind):
                 start = places[-1]
             return list(namespaces)[: size + 1]
 
-        return make_page([*self._read(work)], size, lambda names: [*names])
+        return make_page([*self._read(work, allow_replica=True)], size, lambda names: [*names])
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:

@@ -213,7 +213,8 @@ class Knowledge(Kind):
                 at=at,
                 id=id,
                 size=size + 1,
-            )
+            ),
+            allow_replica=True,
         )
         return make_page(
             [document(row) for row in rows],

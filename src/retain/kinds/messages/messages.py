@@ -471,7 +471,7 @@ class Messages(Kind):
             begin = max(own_session(tx, self._owner, session), start + 1)
             return _between(tx, session, begin, _MAX_SEQ, 1, size + 1)
 
-        return make_page(self._read(work), size, lambda message: [message.seq])
+        return make_page(self._read(work, allow_replica=True), size, lambda message: [message.seq])
 
 
 def window_rows(

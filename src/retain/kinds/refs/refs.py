@@ -554,7 +554,7 @@ class Refs(Kind):
                 size=size + 1,
             )
 
-        refs = [reference.ref(row) for row in self._read(work)]
+        refs = [reference.ref(row) for row in self._read(work, allow_replica=True)]
         return make_page(
             refs, size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
         )

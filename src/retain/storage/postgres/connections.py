@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -57,6 +57,8 @@ class Connection(psycopg.Connection[Row]):
 
     answer_seconds: float | None = None
     """The longest wait for the result of a statement; None waits for as long as it takes."""
+    timeline: int = 0
+    """Of a replica: the newest timeline that it is known to have replayed."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -80,7 +82,7 @@ class Pool:
     def __init__(self, connect: Callable[[], Connection], size: int, wait_seconds: float) -> None:
         self._connect = connect
         self._size = size
-        self._wait_seconds = wait_seconds
+        self.wait_seconds = wait_seconds
         self._closed = False
         self.reset()
 
@@ -132,14 +134,14 @@ class Pool:
             self._queue.append(mine)
         served = False
         try:
-            served = mine.acquire(timeout=self._wait_seconds)
+            served = mine.acquire(timeout=self.wait_seconds)
         finally:
             if not served:
                 self._stop_waiting(mine)
         if not served:
             raise Busy(
                 problem=f"all {self._size} connections (postgres_pool) were in use for "
-                f"{self._wait_seconds:g} seconds"
+                f"{self.wait_seconds:g} seconds"
             )
 
     def _stop_waiting(self, mine: threading.Lock) -> None:
@@ -157,6 +159,11 @@ class Pool:
                 self._queue.popleft().release()
             else:
                 self._free_slots += 1
+
+    @property
+    def load(self) -> int:
+        """The number of threads that use a connection or wait for one."""
+        return self._size - self._free_slots + len(self._queue)
 
     def figures(self) -> dict[str, float]:
         """Return the pool's size and the number of used, idle and awaited connections."""
@@ -188,6 +195,16 @@ def read_address(url: str, setting: str) -> dict[str, Any]:
     except psycopg.ProgrammingError:
         problem = "cannot be read; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %xx for special characters"
         raise SettingsError(where=setting, problem=problem) from None
+
+
+def shown_address(parts: Mapping[str, Any]) -> str:
+    """Return an address without user and password; it may name several servers."""
+    hosts = str(parts.get("host", "")).split(",")
+    ports = str(parts.get("port", 5432)).split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    servers = [f"{host}:{port or 5432}" for host, port in zip(hosts, ports, strict=False)]
+    return f"postgresql://{','.join(servers)}/{parts.get('dbname', '')}"
 
 
 def run_script(connection: Connection, script: bytes) -> PGresult:

@@ -1,4 +1,4 @@
-"""The PostgreSQL engine, through psycopg: a pool, and transactions bound to one tenant.
+"""The PostgreSQL engine, through psycopg: transactions bound to one tenant.
 
 Each transaction switches to the application's role, which owns nothing, sets the tenant for
 row-level security, and reads the clock. These settings do not outlive it. Behind a pooler in
@@ -23,7 +23,7 @@ import psycopg
 from psycopg import conninfo, errors
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.rows import dict_row
-from psycopg.sql import SQL, Composable, Identifier
+from psycopg.sql import SQL
 
 from retain.base.clock import Clock
 from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
@@ -41,14 +41,16 @@ from retain.storage.database import (
 )
 from retain.storage.files import check_target, make_private, sync_folder
 from retain.storage.postgres import citus, roles, vector_index
+from retain.storage.postgres import server as postgres_server
 from retain.storage.postgres.connections import (
     Connection,
-    Pool,
     read_address,
-    run_script,
+    shown_address,
     translate_error,
 )
 from retain.storage.postgres.pipeline import Pipeline, SentStatement
+from retain.storage.postgres.replica import Reading, Replica
+from retain.storage.postgres.server import ANSWER_SECONDS, NOW, SEARCH_PATH, Server, add_keepalive
 from retain.storage.transaction_database import forbid_in_transaction
 
 COLUMN_TYPES = {
@@ -71,35 +73,12 @@ ROLLED_BACK = ("40001", "40P01")
 """SQLSTATE of errors that certainly rolled back: a serialization failure and a deadlock."""
 INTEGRITY_CLASS = "23"
 """The class of violated constraints, which roll back, too."""
-KEEPALIVE_OPTIONS = {
-    "connect_timeout": 3,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
 WAIT_SECONDS = 10.0
 """The longest wait for a connection, or for a server that restarts."""
-STATEMENT_SECONDS = 15.0
-"""The longest time for one statement, unless its transaction is `long`."""
-ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
-"""The longest wait for the server's answer to statements that were sent together, unless their
-transaction is `long`. The server should have stopped a statement by then, so it hangs or is
-unreachable."""
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
-MAX_CACHED_BEGINS = 1000
 SAMPLED_PAGES = 200
 """Pages that an estimate of a table's size looks at."""
-_NOW = "(extract(epoch from transaction_timestamp()) * 1000000)::bigint"
-# Every short statement has an index that returns its rows in order. Without statistics, as after a
-# large import, the server would read and sort a whole session for its last twenty messages.
-INDEX_SCAN_OPTIONS = {
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",
-    "enable_sort": "off",
-    "jit": "off",
-}
 _WRITE = "begin"
 _READ = "begin isolation level repeatable read read only"
 TRANSIENT_ERRORS = (
@@ -121,7 +100,7 @@ class PostgresTransaction:
     def __init__(
         self, connection: Connection, tenant: str, clock: Clock | None, *, is_cluster: bool = False
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._pipeline = Pipeline(connection)
         self.tenant = tenant
         self._now = clock() if clock else None
@@ -152,7 +131,7 @@ class PostgresTransaction:
     @property
     def is_in_doubt(self) -> bool:
         """True if the transaction may have been committed, although there was an error."""
-        if self._connection.closed:
+        if self.connection.closed:
             return self._is_committing
         result = self._commit.result if self._commit else None
         if not self._is_cluster or result is None or result.status != ExecStatus.FATAL_ERROR:
@@ -216,7 +195,7 @@ class PostgresTransaction:
         self.streams += 1
         bound = {**values, "tenant": self.tenant, "now": self.now}
         self._pipeline.wait()
-        with self._connection.cursor(f"each {self.streams}", row_factory=dict_row) as cursor:
+        with self.connection.cursor(f"each {self.streams}", row_factory=dict_row) as cursor:
             cursor.itersize = 1000
             cursor.execute(_translate_for_cursor(sql), bound)
             yield from cursor
@@ -249,26 +228,51 @@ class PostgresDatabase:
     ) -> None:
         parts = read_address(url, "database")
         read_address(settings.owner_database, "owner_database")
-        self._url = _add_keepalive(url)
         self._settings = settings
         self._clock = now
         self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
-        self.name = f"postgresql://{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
-        self._owner_url = _add_keepalive(settings.owner_database or url)
-        self._search_path = SQL("{}, public").format(Identifier(roles.SCHEMA))
+        self.name = shown_address(parts)
+        self._owner_url = add_keepalive(settings.owner_database or url)
         self._known_tenants: set[str] = set()
-        self._begins: dict[tuple[tuple[str, bool], str], Sequence[tuple[bytes, bool]]] = {}
-        self._prepares = False
-        self._keeps_settings = False
-        self.is_cluster = False
-        self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
-        self._connect_first()
+        self._primary = Server(url, settings, self._wait_seconds)
+        self._primary.connect_first()
+        self.is_cluster = self._primary.is_cluster
+        self._replica: Replica | None = None
+        if settings.read_database:
+            self._replica = Replica(settings.read_database, settings, self._primary)
+            self._replica.open()
         _OPEN.add(self)
 
     # -- reading and writing ---------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+    def read(
+        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
+    ) -> T:
+        replica = self._replica
+        if allow_replica and replica is not None:
+            forbid_in_transaction(self)
+            reading = replica.take()
+            if reading is not None:
+                try:
+                    return self._read_replica(replica, reading, (_READ, long), tenant, work)
+                except Busy:
+                    raise
+                except (_TransientFailure, StorageError) as error:
+                    replica.count_failure(error)
         return self._run_with_retries((_READ, long), tenant, work, idempotent=True)
+
+    def _read_replica(
+        self,
+        replica: Replica,
+        reading: Reading,
+        begin: tuple[str, bool],
+        tenant: str,
+        work: Work[T],
+    ) -> T:
+        """Run work on the replica, with the clock of the primary."""
+        clock = self._clock or (lambda: reading.now)
+        transaction = PostgresTransaction(reading.connection, tenant, clock)
+        return self._run_on(replica, transaction, begin, work, idempotent=True)
 
     def write(
         self,
@@ -318,27 +322,44 @@ class PostgresDatabase:
         self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
     ) -> T:
         try:
-            connection = self._pool.take()
+            connection = self._primary.pool.take()
         except psycopg.Error as error:
             raise _TransientFailure(error) from error
-        connection.answer_seconds = None if begin[1] else ANSWER_SECONDS
         transaction = PostgresTransaction(
             connection, tenant, self._clock, is_cluster=self.is_cluster
         )
+        return self._run_on(self._primary, transaction, begin, work, idempotent=idempotent)
+
+    def _run_on(
+        self,
+        server: Server,
+        transaction: PostgresTransaction,
+        begin: tuple[str, bool],
+        work: Work[T],
+        *,
+        idempotent: bool,
+    ) -> T:
+        """Run work in a transaction, and give its connection back to the pool of the server."""
+        connection = transaction.connection
+        connection.answer_seconds = None if begin[1] else postgres_server.ANSWER_SECONDS
         try:
-            transaction.begin(self._begin_statements(begin, tenant))
+            transaction.begin(server.begin_statements(begin, transaction.tenant))
             result = work(transaction)
             transaction.commit(idempotent=idempotent)
             return result
         except psycopg.Error as error:
             transaction.roll_back()
-            if connection.closed:
-                self._pool.forget_idle()
+            is_in_doubt = transaction.is_in_doubt
             is_transient = isinstance(error, TRANSIENT_ERRORS) and not isinstance(
                 error, errors.QueryCanceled | errors.DiskFull
             )
-            if (is_transient or transaction.is_in_doubt) and not transaction.streams:
-                raise _TransientFailure(error, transaction.is_in_doubt) from error
+            if _is_standby(connection, error):  # after a failover: the address leads to another now
+                connection.close()
+                is_transient = True
+            if connection.closed:
+                server.pool.forget_idle()
+            if (is_transient or is_in_doubt) and not transaction.streams:
+                raise _TransientFailure(error, is_in_doubt) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
             transaction.roll_back()
@@ -347,52 +368,7 @@ class PostgresDatabase:
             connection.close()  # the pool replaces it
             raise
         finally:
-            self._pool.give_back(connection)
-
-    def _begin_statements(
-        self, begin: tuple[str, bool], tenant: str
-    ) -> Sequence[tuple[bytes, bool]]:
-        """Return the statements that begin a transaction, and whether to prepare each.
-
-        The settings are made by `set local`, which Citus passes on to its workers;
-        `set_config` would stay on the coordinator.
-        """
-        statements = self._begins.get((begin, tenant))
-        if statements is not None:
-            return statements
-        is_long = begin[1]
-        settings: dict[str, str | Composable] = {}
-        if not self._keeps_settings:
-            settings = self._constant_settings()
-        if is_long:
-            settings["statement_timeout"] = "0"
-            settings |= dict.fromkeys(INDEX_SCAN_OPTIONS, SQL("default"))
-        if self._settings.postgres_role:
-            settings["role"] = self._settings.postgres_role
-        of_tenant = {
-            "retain.tenant": tenant,
-            "application_name": f"retain {tenant}".encode("ascii", "replace").decode()[:63],
-        }
-        statements = [
-            (begin[0].encode(), True),
-            *[(_set("set local", *setting), True) for setting in settings.items()],
-            *[(_set("set local", *setting), False) for setting in of_tenant.items()],
-            (f"select {_NOW}".encode(), True),
-        ]
-        if len(self._begins) >= MAX_CACHED_BEGINS:
-            self._begins.clear()
-        self._begins[begin, tenant] = statements
-        return statements
-
-    def _constant_settings(self) -> dict[str, str | Composable]:
-        """Return the settings that all transactions share, unless they are long."""
-        return {
-            **(citus.SETTINGS if self.is_cluster else {}),
-            "search_path": self._search_path,
-            "idle_in_transaction_session_timeout": "60s",
-            "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
-            **INDEX_SCAN_OPTIONS,
-        }
+            server.pool.give_back(connection)
 
     # -- operating -------------------------------------------------------------------------
 
@@ -401,7 +377,7 @@ class PostgresDatabase:
         return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
 
     def version(self) -> int:
-        with self._own_connection(self._url) as connection:
+        with self._own_connection(self._primary.url) as connection:
             return roles.version(connection)
 
     def step(self, step: Step) -> bool:
@@ -468,7 +444,7 @@ class PostgresDatabase:
         ):
             if not citus.is_installed(connection):
                 return ""
-            connection.execute(SQL("set local search_path = {}").format(self._search_path))
+            connection.execute(SQL("set local search_path = {}").format(SEARCH_PATH))
             return citus.distribute(connection, roles.SCHEMA, self._settings.postgres_role)
 
     def refit(self) -> None:
@@ -476,14 +452,14 @@ class PostgresDatabase:
             self._own_connection(self._owner_url, answer_seconds=None) as connection,
             connection.transaction(),
         ):
-            connection.execute(SQL("set local search_path = {}").format(self._search_path))
+            connection.execute(SQL("set local search_path = {}").format(SEARCH_PATH))
             connection.execute("set local lock_timeout = '5s'")
             if citus.is_installed(connection):
                 citus.allow_changes(connection)
             connection.execute(vector_index.SCRIPT)
 
     def health(self) -> list[Finding]:
-        with self._own_connection(self._url) as connection:
+        with self._own_connection(self._primary.url) as connection:
             findings = roles.findings(connection, self._settings)
             if citus.is_installed(connection):
                 role = self._settings.postgres_role
@@ -491,10 +467,13 @@ class PostgresDatabase:
             return findings
 
     def engine(self) -> str:
-        with self._own_connection(self._url) as connection:
+        with self._own_connection(self._primary.url) as connection:
             row = connection.execute("show server_version").fetchone() or ("",)
+            server = f" on {connection.info.host}:{connection.info.port}"
         cluster = " with Citus" if self.is_cluster else ""
-        return f"PostgreSQL {row[0]}{cluster}, as {self._settings.postgres_role or 'the connecting role'}"
+        if "," not in self.name:  # the address names one server
+            server = ""
+        return f"PostgreSQL {row[0]}{cluster}{server}, as {self._settings.postgres_role or 'the connecting role'}"
 
     def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         def work(tx: Transaction) -> int:
@@ -512,7 +491,13 @@ class PostgresDatabase:
         return self.read(tenant, work, long=True)
 
     def figures(self) -> dict[str, float]:
-        return self._pool.figures()
+        figures = self._primary.pool.figures()
+        if self._replica is not None:
+            figures |= self._replica.figures()
+        return figures
+
+    def check_replica(self) -> Finding | None:
+        return None if self._replica is None else self._replica.finding()
 
     def backup(self, target: Path) -> None:
         check_target(target)
@@ -562,44 +547,18 @@ class PostgresDatabase:
 
     def close(self) -> None:
         _OPEN.discard(self)
-        self._pool.close()
+        self._primary.pool.close()
+        if self._replica is not None:
+            self._replica.pool.close()
+
+    def after_fork(self) -> list[object]:
+        """Forget the connections of the parent process, and return them."""
+        abandoned = [self._primary.pool.reset()]
+        if self._replica is not None:
+            abandoned.append(self._replica.reset())
+        return abandoned
 
     # -- connecting ------------------------------------------------------------------------
-
-    def _connect_first(self) -> None:
-        """Connect at once: a wrong address raises here, while the pool would only wait."""
-        try:
-            connection = self._connect()
-            connection.answer_seconds = ANSWER_SECONDS
-            (pid,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
-            # Behind a pooler, the connection that answers is not the one that we opened.
-            self._prepares = connection.info.backend_pid == pid
-            self.is_cluster = citus.is_installed(connection)
-            self._keeps_settings = self._prepares and not self.is_cluster
-            self._set_up(connection)
-        except psycopg.Error as error:
-            raise translate_error(error) from error
-        self._pool.add(connection)
-
-    def _connect(self) -> Connection:
-        connection = Connection.connect(self._url, autocommit=True, prepare_threshold=None)
-        try:
-            self._set_up(connection)
-        except BaseException:  # an interruption must not leave the connection open
-            connection.close()
-            raise
-        return connection
-
-    def _set_up(self, connection: Connection) -> None:
-        """Make the settings that all transactions share, where a connection can keep them.
-
-        A pooler would pass them on to others, and Citus would not pass them on to its workers.
-        There, every transaction makes them again.
-        """
-        connection.prepared.allowed = self._prepares
-        if self._keeps_settings:
-            settings = self._constant_settings().items()
-            run_script(connection, b"; ".join([_set("set", *setting) for setting in settings]))
 
     @contextmanager
     def _own_connection(
@@ -614,14 +573,13 @@ class PostgresDatabase:
             raise translate_error(error) from error
 
 
-def _add_keepalive(url: str) -> str:
-    return conninfo.make_conninfo(
-        url, **{name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in url}
+def _is_standby(connection: Connection, error: psycopg.Error) -> bool:
+    """Return whether a write failed because the server is a replica."""
+    return (
+        isinstance(error, errors.ReadOnlySqlTransaction)
+        and not connection.closed
+        and connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
     )
-
-
-def _set(command: str, setting: str, value: str | Composable) -> bytes:
-    return SQL("{} {} = {}").format(SQL(command), SQL(setting), value).as_bytes()
 
 
 class _Translated(NamedTuple):
@@ -652,7 +610,7 @@ def _translate(sql: str) -> _Translated:
 @cache
 def _translate_with_clock(sql: str) -> _Translated:
     """Return the statement for a transaction whose time we do not know yet: the server reads it."""
-    return _translate(re.sub(r"(?<![:\w]):now\b", _NOW, sql))
+    return _translate(re.sub(r"(?<![:\w]):now\b", NOW, sql))
 
 
 @cache
@@ -674,7 +632,7 @@ _ABANDONED: list[Any] = []
 
 def _after_fork() -> None:
     for database in list(_OPEN):
-        _ABANDONED.append(database._pool.reset())
+        _ABANDONED.extend(database.after_fork())
 
 
 os.register_at_fork(after_in_child=_after_fork)

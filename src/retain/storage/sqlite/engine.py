@@ -183,7 +183,9 @@ class SqliteDatabase:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+    def read(
+        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
+    ) -> T:
         forbid_in_transaction(self)
         return self._with_reader(
             lambda connection: work(SqliteTransaction(connection, tenant, self._now()))
@@ -386,6 +388,9 @@ class SqliteDatabase:
                 f"others may ({loose:o}): chmod 600 it" if loose else "",
             ),
         ]
+
+    def check_replica(self) -> None:
+        """Return None: there are no replicas."""
 
     def engine(self) -> str:
         mode = self._with_reader(lambda connection: connection.pragma("journal_mode"))
