@@ -72,7 +72,8 @@ def commands_page() -> str:
             about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
             example = re.sub(r" --(user|agent) \w+", "", endpoint.example)
             example = example.removeprefix(f"retain {kind.name} ")
-            lines.append(f"- `{example}`: {about}")
+            about = about.removeprefix("Return ")
+            lines.append(f"- `{example}`: {about[:1].upper()}{about[1:]}")
     lines += [
         "",
         "## Other commands",

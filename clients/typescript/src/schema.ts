@@ -515,8 +515,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the active session of the scope's user and agent, or start a new session.
-         * @description Return the active session of the scope's user and agent, or start a new session.
+         * Return the active session of the scope's user and agent, or a new session.
+         * @description Return the active session of the scope's user and agent, or a new session.
          *
          *     A `stored_id` that is not the active session's is stale and is ignored.
          *

@@ -95,7 +95,7 @@ export class Agents extends Kind {
 /** The sessions of the scope's user, or of the tenant if the scope has no user. */
 export class Sessions extends Kind {
   /**
-   * Return the active session of the scope's user and agent, or start a new session.
+   * Return the active session of the scope's user and agent, or a new session.
    *
    * @param stored_id The session id that the client has stored, if any.
    */

@@ -147,7 +147,7 @@ class Sessions(Kind):
         return self._write("add", work, row={"id": session_id})
 
     def resume(self, stored_id: str | None = None) -> Session:
-        """Return the active session of the scope's user and agent, or start a new session.
+        """Return the active session of the scope's user and agent, or a new session.
 
         A `stored_id` that is not the active session's is stale and is ignored.
         """
