@@ -161,7 +161,7 @@ class AsyncSessions:
     ) -> Session:
         """Start a session and make it the active session; a client may choose the `id`."""
     async def resume(self, stored_id: str | None = None) -> Session:
-        """Return the active session of the scope's user and agent, or start a new session."""
+        """Return the active session of the scope's user and agent, or a new session."""
     async def active(self) -> Session:
         """Return the active session of the scope's user and agent."""
     async def activate(self, id: str) -> Session:
