@@ -526,16 +526,22 @@ def test_an_image_is_included(me: Scope, session: str) -> None:
 
 
 @pytest.mark.slow_on_postgres
-def test_consecutive_prompts_share_a_prefix(me: Scope, session: str) -> None:
-    """In a long conversation most tokens are an unchanged prefix of the previous turn's."""
+@pytest.mark.parametrize(("with_outputs", "share"), [(False, 0.85), (True, 0.7)])
+def test_consecutive_prompts_share_a_prefix(
+    me: Scope, session: str, with_outputs: bool, share: float
+) -> None:
+    """In a long conversation most tokens are an unchanged prefix of the previous turn's.
+
+    With captured outputs there are also references, not all of which fit.
+    """
     chance = random.Random(3)
-    me.state.set("turn", 0)
     before: list[str] = []
     same = total = 0
-    for n in range(120):
+    for n in range(70 if with_outputs else 120):
         me.state.set("turn", n)
         text = "word " * chance.randint(5, 60)
-        now = [json.dumps(message) for message in me.context(session, text).messages]
+        context = me.context(session, text)
+        now = [json.dumps(message) for message in context.messages]
         item = next(
             (place for place, (a, b) in enumerate(zip(before, now, strict=False)) if a != b),
             len(before),
@@ -543,10 +549,19 @@ def test_consecutive_prompts_share_a_prefix(me: Scope, session: str) -> None:
         same += sum(tokens.estimate(message) for message in now[:item])
         total += sum(tokens.estimate(message) for message in now)
         before = now
-        me.messages.extend(
-            session, [{"role": "user", "content": text}, {"role": "assistant", "content": text * 3}]
-        )
-    assert same / total >= 0.85
+        output: list[dict[str, Any]] = []
+        if with_outputs and n % 2:
+            call = {"type": "tool_call", "id": f"call-{n}", "name": "make", "arguments": {}}
+            result = {"type": "tool_result", "tool_call_id": f"call-{n}", "output": "line\n" * 700}
+            output = [
+                {"role": "assistant", "content": {"parts": [call]}},
+                {"role": "tool", "content": {"parts": [result]}},
+            ]
+        answer = {"role": "assistant", "content": text * 3}
+        me.save_turn(session, [{"role": "user", "content": text}, *output, answer])
+    assert same / total >= share
+    references = [item for item in context.report.items if item.layer == "references"]
+    assert bool(references) == with_outputs
 
 
 def test_references_of_dropped_turns_stay_listed(me: Scope, session: str) -> None:

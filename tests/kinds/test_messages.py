@@ -786,9 +786,10 @@ def test_a_context_reads_a_bounded_size_of_long_messages(me: Scope, session: str
     """Each counts little, as it is shortened in a prompt, but is read whole."""
 
     def first_read() -> int:
-        recent = me.services.database.read(
+        recent, is_complete = me.services.database.read(
             me.owner.tenant, lambda tx: me.messages.recent(tx, session, 1, 8000)
         )
+        assert is_complete == (recent[0].seq == 1)
         assert recent[-1].seq == me.messages.window(session, last=1)[0].seq
         return recent[0].seq
 

@@ -187,7 +187,9 @@ def _read(
 
     wants = wanted_tokens(sections, budget, recall_tokens)
     window_tokens = share(budget, wants)[LAYER_NAMES.index("window")]
-    recent = Messages(services, owner).recent(tx, ask.session, covered + 1, window_tokens)
+    recent, is_complete = Messages(services, owner).recent(
+        tx, ask.session, covered + 1, window_tokens
+    )
 
     known = {}
     if "references" in sections:
@@ -204,6 +206,7 @@ def _read(
         first,
         sections,
         recent,
+        is_complete,
         known,
         recall_tokens,
         recalled,

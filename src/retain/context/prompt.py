@@ -2,8 +2,8 @@
 
 The parts that change least come first, so that a provider's prompt cache can serve the start: the
 system prompt with the agent's own memory and notes, the summary, the facts, the references that no
-visible message mentions, the recent messages. Text that changes each time comes last: state, whiteboard,
-recalled memories, the new message.
+visible message mentions, the recent messages. Text that changes each time comes last: references for
+which there was no room before, state, whiteboard, recalled memories, the new message.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from retain.messages.shortening import is_long_text, prompt_tokens
 NOTES_VARIABLE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
 REFERENCES_HEAD = "References from earlier in this conversation:"
+OLDER_REFERENCES_HEAD = "Older references from this conversation:"
 REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 GROUP_SENTENCE = "You are participating in a group conversation."
 SECTION_FRAME_TOKENS = 24  # an estimate for the heading or the fence of a section
 FENCE_TOKENS = size(PromptMessage("user", render.fence("")))  # a message with a fence of its own
 LAYER_NAMES = [layer.name for layer in LAYERS]
 SECTION_LAYERS = ("private", "notes", "summary", "facts", "state", "whiteboard")
-VOLATILE_LAYERS = ("state", "whiteboard", "recall")
+VOLATILE_LAYERS = ("older references", "state", "whiteboard", "recall")
 DROP_ORDER = ("whiteboard", "state", "facts", "fragment", "notes", "private", "summary")
 """The layers to drop, one by one, if the budget is too small even for the chosen pieces."""
 
@@ -52,6 +53,7 @@ class Material:
     first: int  # the first message of the session
     sections: Mapping[str, Section]
     messages: Sequence[Message]
+    is_complete: bool  # `messages` are all messages that the summary does not cover
     known: Mapping[str, str]  # references that exist: key → placeholder
     reserved: int = 0  # tokens for recall
     recalled: Recalled | None = None
@@ -69,7 +71,7 @@ def wanted_tokens(
     wants = {"window": window_tokens, "recall": recall_tokens}
     for name, section in sections.items():
         wants[name] = sum(piece.tokens for piece in section.pieces) + SECTION_FRAME_TOKENS
-        if name == "facts":
+        if name in ("facts", "references"):
             wants[name] += FENCE_TOKENS
     return [wants.get(name, 0) for name in LAYER_NAMES]
 
@@ -181,15 +183,11 @@ class PromptWriter:
 
     def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
         """Return the most valuable pieces that fit, in their original order."""
-        if sum(piece.tokens for piece in pieces) <= room:
-            return list(pieces)
-        chosen = set()
-        for index in sorted(range(len(pieces)), key=lambda index: -pieces[index].worth):
-            if pieces[index].tokens <= room:
-                chosen.add(index)
-                room -= pieces[index].tokens
-        self._leave_out(name, [piece for index, piece in enumerate(pieces) if index not in chosen])
-        return [pieces[index] for index in sorted(chosen)]
+        chosen = _most_valuable(pieces, room)
+        if len(chosen) < len(pieces):
+            kept = set(map(id, chosen))
+            self._leave_out(name, [piece for piece in pieces if id(piece) not in kept])
+        return chosen
 
     def _cut(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
         """Return the first pieces that fit; shorten the first piece that does not fit."""
@@ -218,6 +216,7 @@ class PromptWriter:
             material.known,
             speakers,
             ends_with_question=self.new is None,
+            is_complete=material.is_complete,
         )
         stored = {message.seq: message for message in material.messages}
         shown = {line.seq for line in recent}
@@ -245,20 +244,20 @@ class PromptWriter:
         return recent
 
     def _fill_references(self, recent: Sequence[Line], room: int) -> int:
-        """List the references that no visible message mentions; return their tokens."""
+        """List the references that no visible message mentions; return their tokens.
+
+        Those that fit into their share stand before the window. That list must not change with each
+        new message, so it does not use the room that the window leaves. That room is for the others,
+        in a second list after the window.
+        """
         section = self.material.sections.get("references")
         pieces = section.pieces if section else ()
         texts = [line.message.text for line in recent if placeholder.MARK in line.message.text]
         visible = {f"refs {key}" for text in texts for key in placeholder.find_keys(text)}
         hidden = [piece for piece in pieces if piece.source not in visible]
         frame = render.fence(f"{REFERENCES_HEAD}\n{REFERENCES_MORE}")
-        room -= size(PromptMessage("user", frame))
-        room -= len(hidden)  # a line break for each
-        shown = self._choose(_shorten_placeholders(hidden, room), "references", room)
-        if len(pieces) >= MAX_LISTED:
-            older = Item("references", "refs, still older", 0, "search_memory finds them")
-            self.left_out.setdefault("references", []).append(older)
-
+        share = min(room, self._references_share(pieces)) - size(PromptMessage("user", frame))
+        shown = _most_valuable(_shorten_placeholders(hidden, share), share)
         self.items["references"] = []
         if "fragment" in self.written:
             cost = tokens.estimate(FRAGMENT)
@@ -266,13 +265,44 @@ class PromptWriter:
             self.items["references"].append(fragment)
         self._show("references", shown)
         self.written["references"] = ""
+        cost = 0
+        if shown:
+            lines = [REFERENCES_HEAD, *(piece.text for piece in shown)]
+            if len(shown) < len(hidden):
+                lines.append(REFERENCES_MORE)
+            self.written["references"] = render.fence("\n".join(lines))
+            cost = size(PromptMessage("user", self.written["references"]))
+        listed = {piece.source for piece in shown}
+        older = [piece for piece in hidden if piece.source not in listed]
+        cost += self._fill_older_references(older, room - cost)
+        if len(pieces) >= MAX_LISTED:
+            oldest = Item("references", "refs, still older", 0, "search_memory finds them")
+            self.left_out.setdefault("references", []).append(oldest)
+        return cost
+
+    def _fill_older_references(self, pieces: Sequence[Piece], room: int) -> int:
+        """List references after the window, as far as they fit; return their tokens."""
+        before = sum(map(size, self._volatile()))
+        heading = PromptMessage("user", render.fence(OLDER_REFERENCES_HEAD))
+        room -= size(heading)
+        shown = self._choose(_shorten_placeholders(pieces, room), "references", room)
         if not shown:
             return 0
-        lines = [REFERENCES_HEAD, *(piece.text for piece in shown)]
-        if self.left_out.get("references"):
-            lines.append(REFERENCES_MORE)
-        self.written["references"] = render.fence("\n".join(lines))
-        return size(PromptMessage("user", self.written["references"]))
+        self._show("references", shown)
+        lines = [OLDER_REFERENCES_HEAD, *(piece.text for piece in shown)]
+        self.written["older references"] = "\n".join(lines)
+        return sum(map(size, self._volatile())) - before
+
+    def _references_share(self, pieces: Sequence[Piece]) -> int:
+        """Return the share of the references; rounded down if not all of them fit.
+
+        The share depends on the length of the new message. Rounding keeps the list from changing.
+        """
+        share = self.shares["references"]
+        if share >= sum(piece.tokens for piece in pieces) + SECTION_FRAME_TOKENS + FENCE_TOKENS:
+            return share
+        step = 1 << max(share.bit_length() - 4, 0)
+        return share // step * step
 
     def _fill_recall(self, room: int) -> int:
         """Add the recalled memories that are not shown yet; return their tokens with the fence."""
@@ -359,6 +389,18 @@ def _window_reason(line: Line, stored: Mapping[int, Message]) -> str:
         " is left out" in line.message.text and line.tokens < stored[line.seq].tokens
     ) or any(" is left out" in str(call.arguments) for call in line.message.calls)
     return "recent, shortened to fit" if is_shortened else "recent"
+
+
+def _most_valuable(pieces: Sequence[Piece], room: int) -> list[Piece]:
+    """Return the most valuable pieces that fit, in their original order."""
+    if sum(piece.tokens for piece in pieces) <= room:
+        return list(pieces)
+    chosen = []
+    for index in sorted(range(len(pieces)), key=lambda index: -pieces[index].worth):
+        if pieces[index].tokens <= room:
+            chosen.append(index)
+            room -= pieces[index].tokens
+    return [pieces[index] for index in sorted(chosen)]
 
 
 def _shorten_placeholders(pieces: Sequence[Piece], room: int) -> Sequence[Piece]:

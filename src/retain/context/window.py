@@ -52,7 +52,11 @@ class Speakers:
 
 
 def window_start(
-    messages: Sequence[Message], budget: int, sizes: Sequence[int] | None = None
+    messages: Sequence[Message],
+    budget: int,
+    sizes: Sequence[int] | None = None,
+    *,
+    is_complete: bool = True,
 ) -> int:
     """Return the index at which a window of at most `budget` tokens starts.
 
@@ -60,8 +64,11 @@ def window_start(
     prompt cache. So the start moves in large steps: it may give up half of the budget to land on a
     message whose number is a multiple of a large power of two, and then stays there for many turns.
 
-    `sizes` are the tokens of the messages as shown (default: as stored). Returns `len(messages)`
-    if not even the last message fits.
+    sizes:       the tokens of the messages as shown (default: as stored)
+    is_complete: False if older messages were not read; then the start moves in steps, too, although
+                 all of `messages` may fit
+
+    Returns `len(messages)` if not even the last message fits.
     """
     token_sums = suffix_sums(sizes or [message.tokens for message in messages])
     candidates = [
@@ -71,7 +78,7 @@ def window_start(
     ]
     if not candidates:
         return len(messages)
-    if candidates[0] == 0:
+    if candidates[0] == 0 and is_complete:
         return 0  # everything fits
 
     # Prefer to start with a user message.
@@ -98,10 +105,11 @@ def most_aligned(candidates: Sequence[int], seqs: Sequence[int]) -> int:
     """Return the first candidate whose number passes a multiple of a power of two.
 
     The power of two is the largest that is not larger than the span of the candidates' numbers.
-    `candidates` are indexes into `seqs`, and none of them is 0.
+    `candidates` are indexes into `seqs`.
     """
-    span = seqs[candidates[-1]] - seqs[candidates[0]] + 1
-    previous = seqs[candidates[0] - 1]
+    first = candidates[0]
+    span = seqs[candidates[-1]] - seqs[first] + 1
+    previous = seqs[first - 1] if first else seqs[0] - 1
     for index in candidates:
         # The highest bit in which two numbers differ is the power of two that lies between them.
         if (previous ^ seqs[index]).bit_length() >= span.bit_length():
@@ -117,6 +125,7 @@ def window(
     speakers: Speakers,
     *,
     ends_with_question: bool = True,
+    is_complete: bool = True,
 ) -> list[Line]:
     """Return the recent messages within a budget.
 
@@ -126,6 +135,7 @@ def window(
 
     known:              the references that exist: key → placeholder
     ends_with_question: False if a newer user message follows the window
+    is_complete:        False if there are older messages that were not read
     """
     shown = lines(messages, known, speakers)
     user_seqs = {message.seq for message in messages if message.role == "user"}
@@ -137,7 +147,7 @@ def window(
         if line.tokens > budget and newest and newest == messages[-1].seq:
             line = shorten(line, 3 * budget // 4)  # noqa: PLW2901
         limited.append(line)
-    return _fit(messages, limited, budget)
+    return _fit(messages, limited, budget, is_complete)
 
 
 def _newest_question(user_seqs: Set[int], shown: Sequence[Line]) -> int:
@@ -165,7 +175,9 @@ def _limited(line: Line, budget: int, is_from_user: bool) -> Line:
     return shorten(line, limit + image_tokens)
 
 
-def _fit(messages: Sequence[Message], shown: Sequence[Line], budget: int) -> list[Line]:
+def _fit(
+    messages: Sequence[Message], shown: Sequence[Line], budget: int, is_complete: bool
+) -> list[Line]:
     """Return the last lines that fit."""
     sizes_by_seq = dict.fromkeys((message.seq for message in messages), 0)
     for line in shown:
@@ -177,7 +189,7 @@ def _fit(messages: Sequence[Message], shown: Sequence[Line], budget: int) -> lis
             return []
         return [line for line in shown if line.seq >= messages[start].seq]
 
-    start = window_start(messages, budget, sizes)
+    start = window_start(messages, budget, sizes, is_complete=is_complete)
     if start == 0 or (start < len(messages) and messages[start].role == "user"):
         return lines_from(start)
 

@@ -373,8 +373,10 @@ class Messages(Kind):
             return f'{speaker} in the conversation "{label}"'
         return f"{speaker} in another conversation"
 
-    def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
-        """Return the newest messages from number `first` on, oldest first.
+    def recent(
+        self, tx: Transaction, session: str, first: int, tokens: int
+    ) -> tuple[list[Message], bool]:
+        """Return the newest messages from number `first` on, oldest first, and whether these are all.
 
         Returns the messages that fit into `tokens` once long ones are shortened, the first one that
         does not, and more if needed to include the last user message. Reads the sizes before any
@@ -383,20 +385,22 @@ class Messages(Kind):
         spent = 0
         stored = 0
         has_user_message = False
+        is_complete = True
         start = _MAX_SEQ
         upto = _MAX_SEQ
         size = min(max(tokens // _MEAN_TOKENS, 16), _MAX_ROWS_PER_READ)
-        while start > first and (spent <= tokens or not has_user_message) and upto > first:
+        while start > first and (spent <= tokens or not has_user_message) and upto >= first:
             rows = tx.all(_NEWEST_SIZES, session=session, first=first, upto=upto, size=size)
             for seq, role, cost, chatter in rows:
                 if spent > tokens and (
                     has_user_message or start - seq > _MAX_USER_MESSAGE_DISTANCE
                 ):
+                    is_complete = False
                     break
                 is_too_large = stored > _MAX_STORED_WINDOWS * tokens
                 is_step = start // _START_STEP != seq // _START_STEP
                 if is_too_large and has_user_message and is_step:
-                    return _between(tx, session, start, _MAX_SEQ, 1)
+                    return _between(tx, session, start, _MAX_SEQ, 1), False
                 start = seq
                 stored += min(cost, tokens)  # one huge message does not push out the others
                 has_calls = chatter == 1 and role == "assistant"
@@ -406,7 +410,10 @@ class Messages(Kind):
                 break
             upto = rows[-1][0] - 1
             size = _MAX_ROWS_PER_READ
-        return _between(tx, session, start, _MAX_SEQ, 1) if start < _MAX_SEQ else []
+        else:
+            is_complete = start <= first
+        messages = _between(tx, session, start, _MAX_SEQ, 1) if start < _MAX_SEQ else []
+        return messages, is_complete
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
         """Move the session's `first_at` back to an older message, so that retention finds it."""
