@@ -23,6 +23,7 @@ from typing import Any
 
 import oracledb
 import pytest
+from sqlglot import exp, parse_one
 
 JAR = Path("/usr/share/java/h2.jar")
 MODES = "MODE=Oracle;DB_CLOSE_DELAY=-1;DEFAULT_NULL_ORDERING=HIGH;LOCK_TIMEOUT=10000"
@@ -199,7 +200,7 @@ class H2Cursor:
             outputs = [bound[name] for name in names]  # type: ignore[index]
             when = "old" if sql.lstrip()[:6].lower() == "delete" else "final"
             sql = f"select {match[1]} from {when} table ({sql[: match.start()]})"
-        query, ordered = positional(sql, bound)
+        query, ordered = positional(in_h2(sql), bound)
         with errors():
             statement = self._statement = self.connection.jdbc.prepareStatement(query)
             for number, value in enumerate(ordered, 1):
@@ -292,6 +293,24 @@ class H2Cursor:
         if self._statement is not None:
             self._statement.close()
         self._rows = self._statement = None
+
+
+def in_h2(sql: str) -> str:
+    """Return a statement without Oracle's functions that H2 lacks."""
+    if "DBMS_LOB.COMPARE" in sql:
+        sql = parse_one(sql, read="oracle").transform(_compare_texts).sql("oracle")
+    return sql.replace("TO_CLOB(", "(").replace("LENGTHB(", "OCTET_LENGTH(")
+
+
+def _compare_texts(node: exp.Expression) -> exp.Expression:
+    """Write `dbms_lob.compare(a, b) = 0` as `a = b`."""
+    call = node.this if isinstance(node, exp.EQ | exp.NEQ) else None
+    if isinstance(call, exp.Dot):
+        call = call.expression
+    if isinstance(call, exp.Anonymous) and call.name.lower() == "compare":
+        left, right = call.expressions
+        return type(node)(this=left, expression=right)
+    return node
 
 
 def positional(sql: str, values: Mapping[str, Any] | Sequence[Any]) -> tuple[str, list[Any]]:

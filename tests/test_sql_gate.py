@@ -20,6 +20,7 @@ DRIVERS = {"execute", "executemany", "pragma", "copy"}
 ENGINES = re.compile(r"storage/(sqlite|postgres|oracle)/\w+\.py")
 BUILDERS = {
     "storage/tables.py",
+    "storage/oracle/dialect.py _migration_statement",
     "storage/postgres/roles.py script",
     "storage/sqlite/maintenance.py script",
     "storage/oracle/foreign_schema.py read_table",
