@@ -55,6 +55,9 @@ BOTH_SERVERS = {"test_engine.py", "test_pipeline.py", "test_postgres.py"}
 EVERY_CASE = {"chaos", "search", "storage"}
 """Folders whose parametrized tests run all their cases on PostgreSQL; of others only the first runs
 there in `make test`, because the cases vary the input and not what the engine does with it."""
+LONGEST = ("web",)
+SHORTEST = ("base", "messages", "models", "text")
+"""Folders that run first and last, so that at the end no process waits for another's long test."""
 MANY_ROWS = 1 << 20  # bytes
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
@@ -155,7 +158,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the second server, and long or repeated tests on the first, to `make test-all`."""
+    """Leave the second server, and long or repeated tests on the first, to `make test-all`. Start
+    with the long tests.
+    """
+    items.sort(key=position)
     seen: set[str] = set()
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
@@ -168,6 +174,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             seen.add(name_of(item))
         if is_second or is_long or is_repeated:
             item.add_marker(pytest.mark.slow)
+
+
+def position(item: pytest.Item) -> int:
+    """Return a sort key: long tests come first."""
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return (folder in SHORTEST) - (folder in LONGEST)
 
 
 def name_of(item: pytest.Function) -> str:
