@@ -584,6 +584,32 @@ def test_a_broken_chat_stream_resumes(tmp_path: Path) -> None:
         assert len(proxy.open) == 4, "it came back on a connection of its own"
 
 
+def test_another_server_continues_a_turn_when_the_first_one_stops(tmp_path: Path) -> None:
+    """The stopping server gives up the turn; with the same key, it is answered and saved once."""
+    database = f"sqlite:///{tmp_path}/a.db"
+    model = PausingModel(SAID)
+    with (
+        talking(database, model) as first,
+        talking(database, ScriptedModel("Never asked.")) as second,
+        LossyProxy(first.url) as proxy,
+        Client(proxy.url, first.key) as client,
+    ):
+        received: list[tuple[str, Any]] = []
+        for event in client.chat_events("Where?", user="ada"):
+            received.append(event)
+            names = [name for name, _ in received]
+            if names == ["start", "text"]:
+                assert model.halted.acquire(timeout=WAIT)
+                proxy.behind = urlsplit(second.url)
+                asyncio.run(first.app.state.runs.stop(0))
+                model.going.set()
+        answer = received[-1][1]
+        assert (names.count("start"), names[-1], answer["message"]) == (2, "message", SAID)
+        assert "error" not in names
+        messages = client.scope(user="ada").messages.list(answer["session_id"]).items
+        assert [message.text for message in messages] == ["Where?", SAID]
+
+
 def test_a_failed_turn_raises_the_model_error(tmp_path: Path) -> None:
     failing = ScriptedModel(ModelUnavailable(model="m", problem="it is away"))
     away = pytest.raises(ModelUnavailable, match="it is away")

@@ -24,7 +24,7 @@ from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.api.record_parsing import from_json
 from retain.api.rendering import as_json
 from retain.base import canonical, errors, ids
-from retain.base.errors import Invalid, NoServer, RetainError, SettingsError
+from retain.base.errors import Invalid, NoServer, Overloaded, RetainError, SettingsError
 from retain.context.assemble import Context
 from retain.kinds import KINDS
 from retain.kinds.kind import Kind, Owner
@@ -192,8 +192,9 @@ class Client:
     ) -> Generator[tuple[str, dict[str, Any]]]:
         """Run one turn and yield its events as they happen; a stream that breaks off is resumed.
 
-        In a group, an agent that fails sends an `error` event. If no agent answers, the first error
-        is raised at the end.
+        If the server stops during the turn, another one starts the answer again, with a new event
+        `start`. In a group, an agent that fails sends an `error` event. If no agent answers, the
+        first error is raised at the end.
         """
         key = key or ids.uuid7()
         fields: dict[str, Any] = {
@@ -229,13 +230,19 @@ class Client:
                     last_number = number
                     resume_path = data.get("resume", resume_path)
                     is_answered = is_answered or name == "message"
-                    if name == "error" and first_error is None:
-                        first_error = make_error(
+                    if name == "error":
+                        error = make_error(
                             data["type"], data["detail"], data["status"], {"key": key}
                         )
+                        if isinstance(error, Overloaded) and not agents and retries_left:
+                            # A request with the same key continues the turn.
+                            resume_path, last_number = "", 0
+                            body["session_id"] = data["session_id"]
+                            raise error
+                        first_error = first_error or error
                     yield name, data
                 raise self._no_server("it closed the stream before the end of the answer")
-            except NoServer:
+            except (NoServer, Overloaded):
                 if not retries_left:
                     raise
                 retries_left -= 1

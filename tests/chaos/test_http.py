@@ -64,7 +64,7 @@ class Server:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._database, self._workers = database, workers
-        self._limits = {"STOP_SECONDS": STOP_SECONDS, **(limits or {})}
+        self._limits = {"STOP_SECONDS": STOP_SECONDS, "DRAIN_SECONDS": 0.1, **(limits or {})}
         self._settings = {"rate_per_second": 0, "tenant": TENANT, **settings}
         with Memory.open(database, settings=SETTINGS) as memory:
             self.key = Keys(memory.database).create(TENANT, "a test", PERMISSIONS)[1]

@@ -94,7 +94,7 @@ class Client:
         response = connection.getresponse()
         content = response.read()
         connection.close()
-        return response.status, json.loads(content)
+        return response.status, json.loads(content) if content else None
 
 
 @pytest.mark.slow

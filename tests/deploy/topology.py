@@ -61,10 +61,19 @@ def _fill_in(value: Any, env: Mapping[str, str]) -> Any:
 
 
 class Topology:
-    """The services of a compose file, as processes of this machine."""
+    """The services of a compose file, as processes of this machine.
 
-    def __init__(self, name: str, env: Mapping[str, str]) -> None:
+    servers, runners: copies of the server and of the job runner, if the file has fewer
+    """
+
+    def __init__(
+        self, name: str, env: Mapping[str, str], *, servers: int = 2, runners: int = 1
+    ) -> None:
         self.services = read_compose(name, env)
+        for number in range(3, servers + 1):
+            self.services[f"server-{number}"] = self.services["server-1"]
+        for number in range(2, runners + 1):
+            self.services[f"jobs-{number}"] = self.services["jobs"]
         self.folder = prepare_folder(Path(tempfile.mkdtemp(prefix="retain-compose-")))
         network = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}"
         self.addresses = {
@@ -137,6 +146,11 @@ class Topology:
         self.processes[service].send_signal(signal.SIGKILL)
         self.processes[service].wait()
 
+    def terminate(self, service: str) -> int:
+        """Stop a service as an engine does, with SIGTERM; return its exit status."""
+        self.processes[service].terminate()
+        return self.processes[service].wait(PATIENCE)
+
     def log(self, service: str) -> str:
         """Return the end of what a service has written."""
         return (self.folder / f"{service}.log").read_text(errors="replace")[-3000:]
@@ -174,6 +188,10 @@ class Topology:
     def _configuration(self, service: str, source: str) -> Path:
         """Write a copy of a configuration file with the addresses of this machine."""
         text = (ROOT / "deploy" / source).read_text(encoding="utf-8")
+        if "server server-1 " in text:
+            for name in self.services:
+                if name.startswith("server-") and f"server {name} " not in text:
+                    text += f"    server {name} {name}:7700\n"
         copy = self.folder / Path(source).name
         copy.write_text(self._replace(service, text))
         return copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,11 +12,12 @@ from starlette.applications import Starlette
 
 from retain import Memory
 from retain.base import limits
-from retain.base.errors import Unreachable
+from retain.base.errors import SchemaTooNew, Unreachable
 from retain.server import health as health_module
 from retain.server.app import create_app
 from retain.server.health import READY_SECONDS, Health
 from retain.server.serve import WAIT_SECONDS
+from retain.storage import migrate
 from retain.testing import ScriptedModel, with_faults
 from tests.calling import Calling
 from tests.conftest import Now, one_engine
@@ -67,12 +69,54 @@ def test_the_database_timeout_is_shorter_than_the_readiness_timeout() -> None:
     assert WAIT_SECONDS < READY_SECONDS
 
 
-def test_readiness_with_another_schema_version(
-    app: Starlette, calling: Calling, memory: Memory
-) -> None:
-    memory.migrations = memory.migrations[:-1]
+def test_readiness_with_an_older_schema(app: Starlette, calling: Calling, memory: Memory) -> None:
+    last = memory.migrations[-1]
+    memory.migrations = [*memory.migrations, replace(last, number=last.number + 1)]
     answer = calling(None).get("/readyz")
     assert (answer.status_code, "migrate" in answer.json()["detail"]) == (503, True)
+
+
+def test_a_server_keeps_working_while_a_newer_version_migrates(
+    app: Starlette, calling: Calling, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays ready, warns once, and cannot be started again."""
+    client = calling("acme")
+    client.headers |= {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    future = add_future_migration(memory)
+    for _ in range(2):
+        assert client.get("/readyz").status_code == 200
+        app.state.health._good_until = 0.0
+    warnings = [text for text in caplog.messages if "A newer version of retain" in text]
+    assert len(warnings) == 1
+    assert f"schema {future}" in warnings[0]
+    assert client.post("/api/sessions", json={"id": "s"}).status_code == 201
+    message = {"role": "user", "content": "Still here."}
+    assert client.post("/api/messages/s", json=message).status_code == 201
+    assert client.post("/api/search", json={"query": "still"}).json()["hits"]
+    with pytest.raises(SchemaTooNew, match=f"schema {future}.*upgrade retain"):
+        Memory.open(memory.settings.database, settings=memory.settings)
+
+
+def add_future_migration(memory: Memory) -> int:
+    """Apply a migration as a later version may have it; return its number."""
+    number = memory.migrations[-1].number + 1
+    script = """
+-- up
+create table gadgets (
+    tenant {key} not null references tenants (tenant),
+    id {key} not null,
+    primary key (tenant, id)
+) {strict};
+alter table messages add column mood {text} not null default '';
+alter table search_items add column mood {text};
+-- down
+alter table search_items drop column mood;
+alter table messages drop column mood;
+drop table gadgets;
+"""
+    future = migrate.read(number, "gadgets", script)
+    assert migrate.up(memory.database, [*memory.migrations, future]) == [future]
+    return number
 
 
 @one_engine

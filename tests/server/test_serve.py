@@ -144,7 +144,7 @@ def test_a_database_in_memory_needs_a_single_worker() -> None:
 
 def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> None:
     """Running requests may finish, new ones get 503; a second signal ends the process at once."""
-    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50}
+    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50, "DRAIN_SECONDS": 0}
     with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
         assert process.address[1] > 0
         assert b"retain" in process.request("GET", "/")[1]
@@ -175,6 +175,31 @@ def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> Non
             read(stream, b"0\r\n\r\n")  # the stream ends completely
             assert process.process.poll() is None
             assert process.stop(timeout=5) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_behind_a_proxy_accepts_requests_until_the_proxy_notices(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """After SIGTERM `/readyz` fails first. Ctrl-C stops at once, as it does without a proxy."""
+    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50, "DRAIN_SECONDS": 1}
+    with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
+        connection = http.client.HTTPConnection(*process.address, timeout=20)
+        assert process.request("GET", "/readyz", connection=connection)[0] == 200
+        with socket.create_connection(process.address) as unfinished:
+            unfinished.sendall(
+                b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+            )
+            process.process.send_signal(number)
+            wait_until(lambda: process.request("GET", "/readyz")[0] == 503)
+            connection.request("GET", "/api/sessions")
+            response = connection.getresponse()
+            assert response.status == (200 if number == signal.SIGTERM else 503)
+            # The next request of this client is for another server.
+            assert response.getheader("Connection") == "close"
+            wait_until(lambda: process.request("GET", "/api/sessions")[0] == 503)
+        assert process.process.wait(20) == 0
 
 
 def test_shutdown_with_unfinished_requests_is_reported(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ import pytest
 from psycopg.pq import ExecStatus
 
 from retain import Memory, NewMessage
+from retain.base.errors import StorageError
 from retain.search.index import Index, open_index
 from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.storage import migrate
 from retain.storage.postgres import citus, engine, roles
-from tests.conftest import SETTINGS, check_given_database
+from tests.conftest import SETTINGS, check_given_database, new_database
 
 ROOT = Path(__file__).parents[2]
 
@@ -153,3 +154,39 @@ def test_a_node_that_is_not_ready_is_named() -> None:
     ready, distributed = citus.findings(connection, "retain", "retain_app")
     assert ready.problem == "b:5432: connection refused; c:5432: x"
     assert distributed.problem == "moods"
+
+
+CLUSTER_STAND_IN = """
+create table pg_dist_partition (logicalrelid regclass);
+create table pg_dist_node (isactive bool, shouldhaveshards bool, noderole text);
+create table workers_down (name text);
+insert into workers_down values ('worker-1');
+create function create_distributed_table(name text, by text, colocate_with text) returns void
+language plpgsql as $$
+begin
+    if exists (select 1 from public.workers_down) then
+        raise exception 'connection to the remote node worker-1:5432 failed';
+    end if;
+    insert into public.pg_dist_partition values (name::regclass);
+end $$"""
+"""The functions of Citus that distribute tables, on one server; they fail while a worker is down."""
+
+
+def test_the_next_start_distributes_the_tables_if_a_worker_was_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    created = new_database("modern", "template1")
+    url = next(created)
+    monkeypatch.setattr(citus, "is_installed", lambda connection: True)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(CLUSTER_STAND_IN)
+        with pytest.raises(StorageError, match="worker-1:5432"):
+            Memory.open(url, settings=SETTINGS)
+        assert citus.local_tables(connection, roles.SCHEMA)
+        connection.execute("delete from workers_down")
+        for _ in range(2):
+            Memory.open(url, settings=SETTINGS).close()
+            assert citus.local_tables(connection, roles.SCHEMA) == []
+        (count,) = connection.execute("select count(*) from pg_dist_partition").fetchone() or (0,)
+        assert count > 40, "each table was distributed once"
+    list(created)

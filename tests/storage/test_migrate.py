@@ -397,3 +397,51 @@ def test_each_engine_uses_its_own_file(tmp_path: Path, monkeypatch: pytest.Monke
     for engine, word in (("sqlite", "file"), ("postgres", "server")):
         found = [(step.number, step.name, step.up) for step in migrate.shipped(engine)]
         assert found == [(1, "a", "both;\n"), (2, "b", f"{word};\n"), (10, "c", "later;\n")]
+
+
+# -- two versions at the same time ---------------------------------------------------------------------
+
+FIRST_COMPATIBLE = 29
+"""The first migration that servers of the version before must survive."""
+_BREAKS_OLDER_SERVERS = re.compile(
+    r"""drop\s+(?:table|column) | \brename\b | set\s+(?:not\s+null|data\s+type)
+        | alter\s+column\s+\w+\s+type | create\s+unique\s+index | add\s+constraint
+        | add\s+column\s+(?:(?!default)[^;,])*not\s+null(?:(?!default)[^;,])*(?:;|,|\Z)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def breaking_statement(script: str) -> str:
+    """Return the first part of a script that servers of an older version do not survive, or ""."""
+    match = _BREAKS_OLDER_SERVERS.search(re.sub("--.*", "", script))
+    return match[0] if match else ""
+
+
+def test_servers_of_the_version_before_survive_a_migration() -> None:
+    """While servers are upgraded one by one, the old ones use the new schema.
+
+    If a change cannot be made this way, make it in two releases: add the new form in one, and
+    remove the old form in the next.
+    """
+    for migration in migrate.shipped("postgres"):
+        if migration.number >= FIRST_COMPATIBLE:
+            assert breaking_statement(migration.up) == "", f"{migration.number} {migration.name}"
+
+
+@pytest.mark.parametrize(
+    ("script", "breaks"),
+    [
+        ("alter table a drop column b;", True),
+        ("drop table a;", True),
+        ("alter table a rename to b;", True),
+        ("alter table a add column b {int} not null;", True),
+        ("alter table a alter column b set not null;", True),
+        ("create unique index a_once on a (tenant, b);", True),
+        ("alter table a add column b {int} not null default 0;", False),
+        ("alter table a add column b {int} default 0 not null;", False),
+        ("alter table a add column b {int}; create table c (d {int} not null);", False),
+        ("create index a_by_b on a (tenant, b) where b is not null; drop index a_by_c;", False),
+    ],
+)
+def test_statements_that_older_servers_do_not_survive(script: str, breaks: bool) -> None:
+    assert bool(breaking_statement(script)) == breaks

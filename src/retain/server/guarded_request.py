@@ -43,6 +43,7 @@ response."""
 _MAX_STRINGS = 1_000_000
 _STRING = re.compile(rb'"[^"]*"')
 _NO_STORE = (b"cache-control", b"no-store")
+_CLOSE = (b"connection", b"close")
 _CHECK_SECONDS = 0.2
 _DISCONNECT = {"type": "http.disconnect"}
 _PREFLIGHT_HEADERS = (
@@ -84,6 +85,7 @@ class GuardedRequest:
         "_send",
         "allowed_origin",
         "body_complete",
+        "closes",
         "digest",
         "is_long",
         "json_chunks",
@@ -120,6 +122,8 @@ class GuardedRequest:
         """The status of the response; 0 until it starts."""
         self.started_at = 0.0
         self.body_complete = False
+        self.closes = False
+        """True to close the connection after the response."""
         self.rejected = False
         """True once the middleware has responded; the response of the app is then dropped."""
         self.allowed_origin: str | None = None
@@ -190,11 +194,13 @@ class GuardedRequest:
         response = problem.answer(
             rejected.status, str(rejected), self._request_id, headers=rejected.headers
         )
-        headers = list(response.raw_headers)
-        if rejected.closes:
-            headers.append((b"connection", b"close"))
+        self.closes = self.closes or rejected.closes
         await self._send_own(
-            {"type": "http.response.start", "status": rejected.status, "headers": headers}
+            {
+                "type": "http.response.start",
+                "status": rejected.status,
+                "headers": list(response.raw_headers),
+            }
         )
         await self._send_own(
             {"type": "http.response.body", "body": response.body, "more_body": rejected.closes}
@@ -231,6 +237,8 @@ class GuardedRequest:
         result += [header for header in SECURITY_HEADERS if header[0] not in names]
         if self._is_private and b"cache-control" not in names:
             result.append(_NO_STORE)
+        if self.closes:
+            result.append(_CLOSE)
         if self.allowed_origin:
             result += [
                 (b"access-control-allow-origin", self.allowed_origin.encode()),

@@ -36,7 +36,10 @@ class Health:
     """Checks that the database can be reached and has the schema of this version."""
 
     def __init__(self, memory: Memory) -> None:
+        self.is_watched = False
+        """True once something has requested `/readyz`, such as a proxy."""
         self._memory = memory
+        self._newer_schema = 0
         self._asking: asyncio.Task[str] | None = None
         self._found = ""
         self._good_until = 0.0
@@ -70,11 +73,18 @@ class Health:
             _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
             return _AWAY
         self._reason = ""
-        return (
-            ""
-            if schema == required_schema
-            else "The database does not have the schema of this version: migrate it."
-        )
+        if schema < required_schema:
+            return "The database does not have the schema of this version: migrate it."
+        if schema > required_schema and schema != self._newer_schema:
+            # During an upgrade, servers of both versions run: see docs/guides/scaling.md.
+            self._newer_schema = schema
+            _log.warning(
+                "A newer version of retain has migrated the database to schema %d; this version "
+                "has %d. The server keeps running, but cannot start again: upgrade it.",
+                schema,
+                required_schema,
+            )
+        return ""
 
     def _why(self, reason: str) -> None:
         """Log the reason once, also if the check has timed out for its callers."""
@@ -85,15 +95,16 @@ class Health:
 
 def add(app: Starlette) -> None:
     """Add the two routes, which are not part of the API and need no key."""
-    health = Health(app.state.memory)
+    app.state.health = health = Health(app.state.memory)
 
     async def healthz(request: Request) -> Response:
         return _ALIVE
 
     async def readyz(request: Request) -> Response:
+        health.is_watched = True
         stopping = getattr(app.state, "stopping", None)
         guard = getattr(app.state, "guard", None)
-        if stopping and stopping.is_set():
+        if (guard and guard.is_draining) or (stopping and stopping.is_set()):
             trouble = "The server is stopping."
         elif guard and guard.running() > limits.MAX_IN_FLIGHT:  # this request counts, too
             trouble = "The server is at capacity."

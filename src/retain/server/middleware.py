@@ -84,6 +84,8 @@ class ProtectionMiddleware:
         self.app: ASGIApp
         self.in_flight = 0
         self.long_running = 0
+        self.is_draining = False
+        """True once clients should use another server: responses close their connections."""
         self.settings = settings
         self._stopping = stopping
         self._streams: Counter[bytes] = Counter()
@@ -119,6 +121,7 @@ class ProtectionMiddleware:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         guarded = GuardedRequest(scope, receive, send, request_id, self._deadline, self._learn)
+        guarded.closes = self.is_draining
         state["guarded"] = guarded
         path = scope["path"]
         is_long = path.startswith(LONG_RUNNING_PATHS) or (

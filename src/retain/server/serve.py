@@ -1,8 +1,9 @@
 """The server process: bind the port, open the memory, run the app, shut down without data loss.
 
-On a signal, the server accepts no new work, finishes running requests, ends streams and closes the
-memory. Acknowledged writes are safe at any moment, so a second signal or the time limit may end the
-process at once.
+On SIGTERM, a server behind a proxy first fails `/readyz` and still accepts requests, until the proxy
+has noticed. Then the server accepts no new work, finishes running requests, ends streams and closes
+the memory. Acknowledged writes are safe at any moment, so a second signal or the time limit may end
+the process at once.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
 
         gc.enable()
         with metrics.shared():
-            seconds = limits.STOP_SECONDS + 1  # each worker ends by itself before
+            # Each worker ends by itself before.
+            seconds = limits.DRAIN_SECONDS + limits.STOP_SECONDS + 1
             return Workers(
                 settings.workers,
                 work,
@@ -200,6 +202,7 @@ class Server(uvicorn.Server):
         self._ready = ready
         self._parent = parent
         self._stop_seconds: float = limits.STOP_SECONDS
+        self._drain_seconds = 0.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; at the second signal exit at once.
@@ -209,6 +212,8 @@ class Server(uvicorn.Server):
         if self.should_exit and self._parent is None:
             logs.flush()
             os._exit(128 + sig)
+        if sig == signal.SIGTERM and self._app.state.health.is_watched and not self.should_exit:
+            self._drain_seconds = limits.DRAIN_SECONDS
         self._stop()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -232,15 +237,21 @@ class Server(uvicorn.Server):
     def _stop(self) -> None:
         """Start to stop; a timer ends the process if that takes too long."""
         if not self.should_exit:
-            last = threading.Timer(self._stop_seconds, _end)
+            last = threading.Timer(self._drain_seconds + self._stop_seconds, _end)
             last.daemon = True
             last.start()
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish running requests. The port stays open; new requests get a "stopping" error."""
+        """Wait until proxies send no more requests, then finish those that are running.
+
+        The port stays open; new requests then get a "stopping" error.
+        """
         loop = asyncio.get_running_loop()
         guard = self._app.state.guard
+        if self._drain_seconds:
+            guard.is_draining = True
+            await asyncio.sleep(self._drain_seconds)
         deadline = loop.time() + self._stop_seconds * _FINISHING
         self._app.state.stopping.set()
         while _busy(guard) and loop.time() < deadline:

@@ -91,8 +91,9 @@ def up(database: Database, known: Sequence[Migration], to: int | None = None) ->
         for migration in due_up(database, known, to)
         if database.step(migration.step(up=True))
     ]
-    # Only at the newest version: some older steps fail on distributed tables.
-    if applied and applied[-1] is known[-1]:
+    # Only at the newest version: some older steps fail on distributed tables. Also if nothing was
+    # applied, because a worker of the cluster may have been down at the last start.
+    if to is None or (applied and applied[-1] is known[-1]):
         database.distribute()
     return applied
 

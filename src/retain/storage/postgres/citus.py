@@ -92,15 +92,23 @@ def run_script(connection: Connection, script: str, schema: str, role: str) -> N
     distribute(connection, schema, role)
 
 
-def distribute(connection: Connection, schema: str, role: str) -> str:
-    """Distribute the tables with a tenant that are not, and let the role log in on the workers.
+def local_tables(connection: Connection, schema: str) -> list[str]:
+    """Return the tables with a tenant that are not distributed."""
+    return [table for (table,) in connection.execute(_LOCAL_TABLES, (schema,)).fetchall()]
 
-    Return a sentence about the tables that are distributed.
-    """
+
+def layout(connection: Connection, schema: str) -> str:
+    """Return a sentence about the tables that are distributed."""
+    count, workers = connection.execute(_LAYOUT, (schema,)).fetchone() or (0, 0)
+    return f"{count} tables are distributed by tenant over {workers} workers."
+
+
+def distribute(connection: Connection, schema: str, role: str) -> None:
+    """Distribute the tables with a tenant that are not, and let the role log in on the workers."""
     allow_changes(connection)
     if role:
         _let_log_in(connection, role)
-    tables = [table for (table,) in connection.execute(_LOCAL_TABLES, (schema,)).fetchall()]
+    tables = local_tables(connection, schema)
     filled = [table for table in tables if _distribute_table(connection, schema, table)]
     for table in filled:  # the rows were copied
         connection.execute(
@@ -110,8 +118,6 @@ def distribute(connection: Connection, schema: str, role: str) -> str:
     search_items = Identifier(schema, "search_items").as_string()
     if connection.execute("select to_regclass(%s)", (search_items,)).fetchone() != (None,):
         connection.execute(_REMOVED_WORDS)
-    count, workers = connection.execute(_LAYOUT, (schema,)).fetchone() or (0, 0)
-    return f"{count} tables are distributed by tenant over {workers} workers."
 
 
 def allow_changes(connection: Connection) -> None:
@@ -153,11 +159,10 @@ def findings(connection: Connection, schema: str, role: str) -> list[Finding]:
         (SQL(_NODE_PROBLEMS).format(role=role).as_string(),),
     ).fetchall()
     problems = [f"{name}: {result}" for name, success, result in nodes if not success or result]
-    tables = connection.execute(_LOCAL_TABLES, (schema,)).fetchall()
     return [
         Finding("every node of the cluster is ready", "; ".join(problems)),
         Finding(
             "every table is distributed by tenant (`retain migrate up` does it)",
-            ", ".join(table for (table,) in tables),
+            ", ".join(local_tables(connection, schema)),
         ),
     ]

@@ -438,14 +438,19 @@ class PostgresDatabase:
         return roles.script(step, expand_types(step.script), self._settings)
 
     def distribute(self) -> str:
-        with (
-            self._own_connection(self._owner_url, answer_seconds=None) as connection,
-            connection.transaction(),
-        ):
-            if not citus.is_installed(connection):
-                return ""
-            connection.execute(SQL("set local search_path = {}").format(SEARCH_PATH))
-            return citus.distribute(connection, roles.SCHEMA, self._settings.postgres_role)
+        if not self.is_cluster:
+            return ""
+        with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+            try:
+                with connection.transaction():
+                    connection.execute("select pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+                    if citus.local_tables(connection, roles.SCHEMA):
+                        set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
+                        connection.execute(set_path)
+                        citus.distribute(connection, roles.SCHEMA, self._settings.postgres_role)
+                    return citus.layout(connection, roles.SCHEMA)
+            except errors.InsufficientPrivilege:
+                return "Some tables are not distributed: run `retain migrate up` as their owner."
 
     def refit(self) -> None:
         with (
