@@ -217,6 +217,11 @@ def in_memory() -> Path | None:
     return folder
 
 
+def memory_folder() -> Path | None:
+    """Return the folder in memory that `in_memory` made, also in workers; None without one."""
+    return Path(os.environ[IN_MEMORY]) if IN_MEMORY in os.environ else None
+
+
 def server_url(kind: str, database: str) -> str:
     """Return the address of a database on a running server."""
     port = os.environ.get(f"TEST_POSTGRES_{kind.upper()}")

@@ -25,17 +25,12 @@ from retain.cli.main import main
 from retain.storage import migrate
 from retain.storage.connect import connect
 from retain.storage.database import Transaction
-from tests.conftest import IN_MEMORY, SETTINGS, new_database
+from tests.conftest import SETTINGS, memory_folder, new_database
 from tests.servers import Kind, PostgresServer, debian_binaries, free_port, pooler_of
 
 DATABASE = "replicated"
 PATIENCE = 30.0
 WHERE = "select pg_is_in_recovery(), :tenant"
-
-
-def memory_folder() -> Path | None:
-    """Return the folder for servers that need not survive a power cut."""
-    return Path(os.environ[IN_MEMORY]) if IN_MEMORY in os.environ else None
 
 
 class Pair:
