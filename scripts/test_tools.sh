@@ -50,9 +50,18 @@ find_missing() {
     done
 }
 
+# Any of the browsers that tests/web/browsing.py knows.
+find_browser() {
+    for program in chromium-headless-shell chromium chromium-browser google-chrome; do
+        command -v "$program" >/dev/null && return
+    done
+    missing+=(chromium)
+}
+
 install_packages() {
     ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
-    find_missing pgbouncer strace faketime chromium
+    find_missing pgbouncer strace faketime
+    find_browser
     install_missing
 }
 
@@ -79,8 +88,8 @@ install_missing() {
     $sudo mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
     $sudo apt-get update -qq
-    if [[ " ${missing[*]} " == *" chromium "* ]] && apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # a Chromium without a window is faster
-        missing+=(chromium-headless-shell)
+    if apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # without a window: smaller and faster
+        missing=("${missing[@]/%chromium/chromium-headless-shell}")
     fi
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
