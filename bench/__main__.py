@@ -32,6 +32,7 @@ BENCHMARKS = (
     "facts",
     "capture",
     "search",
+    "replica",
     "growth",
     "http",
 )

@@ -79,7 +79,7 @@ class Plan:
     def server_pid(self) -> int:
         """Return the process id of the PostgreSQL server."""
         assert self._server is not None
-        return int((self._server.data / "postmaster.pid").read_text().split()[0])
+        return self._server.pid()
 
     def close(self) -> None:
         """Close all memories and the server."""

@@ -167,14 +167,17 @@ class PostgresServer:
             "start",
         )
 
+    def pid(self) -> int:
+        """Return the process id of the postmaster."""
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
     def stop(self, mode: str = "fast") -> None:
         """Stop the server; `immediate` is a crash."""
         self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def kill(self) -> None:
         """Kill the postmaster with SIGKILL and wait until its children have ended."""
-        pid = int((self.data / "postmaster.pid").read_text().split()[0])
-        os.kill(pid, signal.SIGKILL)
+        os.kill(self.pid(), signal.SIGKILL)
         time.sleep(1)
 
     def promote(self) -> None:

@@ -246,8 +246,7 @@ def killed(pair: Pair) -> Iterator[None]:
 @contextmanager
 def frozen(pair: Pair) -> Iterator[None]:
     """Stop all processes of the server; the system still accepts connections for it."""
-    pid = int((pair.replica.data / "postmaster.pid").read_text().split()[0])
-    postmaster = psutil.Process(pid)
+    postmaster = psutil.Process(pair.replica.pid())
     processes = [postmaster, *postmaster.children()]
     for process in processes:
         process.send_signal(signal.SIGSTOP)
