@@ -46,19 +46,24 @@ def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -
     limits = [want * LEVEL_STEPS for want in wants]
     floors = [int(layer.floor * budget * LEVEL_STEPS) for layer in layers]
 
-    def shares_at(level: int) -> list[int]:
-        return [
-            min(limit, floor + layer.weight * level)
-            for layer, limit, floor in zip(layers, limits, floors, strict=True)
-        ]
-
-    # Binary search for the highest common level whose shares fit into the budget.
-    low = 0
-    high = max([0, *limits]) + 1
-    while high - low > 1:
-        level = (low + high) // 2
-        if sum(shares_at(level)) <= available:
-            low = level
-        else:
-            high = level
-    return [fractions // LEVEL_STEPS for fractions in shares_at(low)]
+    # Each layer gets its floor and its weight times a common level, up to what it wants. Raise the
+    # level until the budget is spent: from one layer that has all it wants to the next.
+    open_layers = [
+        (limit - floor, layer.weight)
+        for layer, limit, floor in zip(layers, limits, floors, strict=True)
+        if limit > floor
+    ]
+    open_layers.sort(key=lambda layer: layer[0] / layer[1])
+    available -= sum(map(min, limits, floors))
+    weights = sum(weight for _, weight in open_layers)
+    level = max([0, *limits])
+    for missing, weight in open_layers:
+        if available * weight < missing * weights:
+            level = available // weights
+            break
+        available -= missing
+        weights -= weight
+    return [
+        min(limit, floor + layer.weight * level) // LEVEL_STEPS
+        for layer, limit, floor in zip(layers, limits, floors, strict=True)
+    ]

@@ -145,27 +145,29 @@ class PromptWriter:
             return
         if section.cut_notice is not None:
             pieces = self._cut(section.pieces, name, room - SECTION_FRAME_TOKENS)
+            text = section.write(pieces) if pieces else ""
         else:
             pieces = self._choose(section.pieces, name, room - SECTION_FRAME_TOKENS)
+            text = section.write(pieces) if pieces else ""
             # The headings of the section are not counted yet.
-            while pieces and tokens.estimate(section.write(pieces)) > room:
+            while pieces and tokens.estimate(text) > room:
                 worst = min(pieces, key=lambda piece: piece.worth)
                 pieces = [piece for piece in pieces if piece is not worst]
                 self._leave_out(name, [worst])
-        text = ""
-        if pieces:
-            text = placeholder.verify(section.write(pieces), self.material.known)
-            if section.cut_notice and self.left_out.get(name):
-                text += section.cut_notice
+                text = section.write(pieces) if pieces else ""
+        text = placeholder.verify(text, self.material.known)
+        if section.cut_notice and pieces and self.left_out.get(name):
+            text += section.cut_notice
         self.written[name] = text
         self._show(name, pieces)
         if section.unread is not None:
             self._count_left_out(name, section.unread)
 
     def _show(self, name: str, pieces: Sequence[Piece]) -> None:
-        items = [Item(name, piece.source, piece.tokens, piece.reason) for piece in pieces]
-        self.items.setdefault(name, []).extend(items)
-        self.texts |= {piece.source: piece.text for piece in pieces}
+        items = self.items.setdefault(name, [])
+        for source, text, cost, reason, _ in pieces:
+            items.append(Item(name, source, cost, reason))
+            self.texts[source] = text
 
     def _leave_out(
         self, name: str, pieces: Sequence[Piece] | Sequence[Item], reason: str = ""
@@ -418,5 +420,6 @@ def _shorten_placeholders(pieces: Sequence[Piece], room: int) -> Sequence[Piece]
 
 
 def _without_description(piece: Piece) -> Piece:
-    text = placeholder.render(piece.source.removeprefix("refs "), "")
-    return piece._replace(text=text, tokens=tokens.estimate(text) + 1)
+    source, _, _, reason, worth = piece
+    text = placeholder.render(source.removeprefix("refs "), "")
+    return Piece(source, text, tokens.estimate(text) + 1, reason, worth)

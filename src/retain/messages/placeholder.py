@@ -87,7 +87,7 @@ def message_description(seq: int, size: int, text: str = "") -> str:
 
 def render(key: str, description: str) -> str:
     """Return the placeholder of a key; the description becomes one line without brackets."""
-    line = one_line(description)
+    line = one_line(description) if description else ""
     return f"{MARK}{key} - {line}]" if line else f"{MARK}{key}]"
 
 
