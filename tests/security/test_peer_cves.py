@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,6 +42,8 @@ from tests.test_every_kind import populate
 MARK = "their mark"
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 HEADERS = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+UNKNOWN = ("tenant", "tenant_id", "user_id", "usr", "filter", "where", "__class__")
+"""Names that no endpoint has; two for each, all of them with ATTACK=full."""
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
 
 only_sqlite = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
@@ -479,15 +482,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
             for method, value in methods.items():
                 address = re.sub(r"\{\w+\}", "1", path)
                 content = value.get("requestBody", {}).get("content", {}).get("application/json")
-                for unknown in (
-                    "tenant",
-                    "tenant_id",
-                    "user_id",
-                    "usr",
-                    "filter",
-                    "where",
-                    "__class__",
-                ):
+                for unknown in UNKNOWN if inputs.FULL else islice(cycle(UNKNOWN), seen, seen + 2):
                     if content is not None:
                         response = http.request(
                             method,
@@ -514,7 +509,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
                         )
                     assert MARK not in response.text, (method, path)
                     seen += 1
-        assert seen > 600
+        assert seen > 170
 
 
 @only_sqlite
