@@ -29,6 +29,7 @@ def test_every_item_of_the_audit_that_should_work_does() -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.slow
 def test_an_unknown_name_is_an_error() -> None:
     done = run("--only", "no_such_design")
     assert done.returncode == 2

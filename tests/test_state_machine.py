@@ -745,7 +745,7 @@ def test_sqlite_matches_the_model(tmp_path: Path) -> None:
         for part in tmp_path.glob(f"{path.name}*"):
             part.unlink()
 
-    explore(address, *((1000, 80) if FULL else (10, 30)))
+    explore(address, *((1000, 80) if FULL else (6, 30)))
 
 
 @pytest.mark.slow

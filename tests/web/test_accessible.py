@@ -46,7 +46,7 @@ def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(["chat", "why-answer", "agent-memory", "search"], marks=pytest.mark.smoke),
+        pytest.param(["chat", "agent-memory"], marks=pytest.mark.smoke),
         None,
     ],
     ids=["main", "all"],
