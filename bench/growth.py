@@ -238,7 +238,13 @@ FILLERS = (
 )
 
 
-def fill(memory: Memory, make_texts: Callable[[int], list[str]], size: int, target: int) -> None:
+def fill(
+    memory: Memory,
+    make_texts: Callable[[int], list[str]],
+    size: int,
+    target: int,
+    tenant: str = TENANT,
+) -> None:
     """Add messages with their index rows and vectors, and rows of other kinds."""
     services = memory.services
     now = clock.now()
@@ -258,8 +264,8 @@ def fill(memory: Memory, make_texts: Callable[[int], list[str]], size: int, targ
             }
             for number, text in enumerate(make_texts(count), start)
         ]
-        services.database.write(TENANT, partial(fill_batch, services, start, rows), long=True)
-        services.database.write(TENANT, partial(put_vectors, services, count), long=True)
+        services.database.write(tenant, partial(fill_batch, services, start, rows), long=True)
+        services.database.write(tenant, partial(put_vectors, services, count), long=True)
 
 
 def fill_batch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -84,13 +85,19 @@ class JobRunner:
     def run(
         self, tenants: Sequence[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run every job for some tenants, or for all."""
+        """Run every job for some tenants, or for all.
+
+        With all, each run starts at another tenant: several processes then find due work sooner.
+        """
         known = self._services.database.tenants()
         for tenant in tenants or []:
             if tenant not in known:
                 raise NotFound(what="tenant", id=tenant)
+        if tenants is None and known:
+            start = random.randrange(len(known))
+            tenants = known[start:] + known[:start]
         results = {job.name: JobResult() for job in self._jobs}
-        for tenant_results in self._run_tenants(known if tenants is None else tenants, progress):
+        for tenant_results in self._run_tenants(tenants or [], progress):
             for job, result in zip(self._jobs, tenant_results, strict=True):
                 results[job.name] += result
         return JobResults(results)
