@@ -13,6 +13,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 import psutil
+import psycopg
 from tests.servers import PostgresServer
 
 from bench.harness import RATIO_COLUMNS, Plan, Table, Target, duration, rate, versus
@@ -44,6 +45,8 @@ def run(plan: Plan) -> Iterator[Table]:
     plan.progress(f"filling up to {ROWS:,} rows")
     with Memory.open(url, settings=settings) as memory:
         fill(memory, Texts(), 0, ROWS)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("vacuum analyze")  # otherwise it happens during one of the rounds
     replica = PostgresServer("modern", replica_of=url)
     read_database = replica.url_of("replicated")
     memories = {
