@@ -22,6 +22,7 @@ from retain import Memory, Scope
 from retain.base.errors import NotFound, SettingsError
 from retain.base.settings import Settings
 from retain.cli.main import main
+from retain.server.database_metrics import Figures
 from retain.storage import migrate
 from retain.storage.connect import connect
 from retain.storage.database import Transaction
@@ -30,6 +31,7 @@ from tests.servers import Kind, PostgresServer, debian_binaries, free_port, pool
 
 DATABASE = "replicated"
 PATIENCE = 30.0
+METRIC = "retain_database"
 WHERE = "select pg_is_in_recovery(), :tenant"
 
 
@@ -112,6 +114,36 @@ def test_every_write_is_seen_by_reads_that_run_on_the_replica() -> None:
             assert [session.id for session in sessions] == ["s"]
             with pytest.raises(NotFound):
                 reader.messages.list("unknown")
+
+
+@pytest.mark.slow
+def test_vectors_are_found_on_the_replica_as_soon_as_they_are_stored(pair: Pair) -> None:
+    """The vectors in memory follow what transactions of both servers have read."""
+    towns = [
+        "Bern",
+        "Basel",
+        "Genf",
+        "Zug",
+        "Chur",
+        "Sion",
+        "Thun",
+        "Biel",
+        "Olten",
+        "Aarau",
+        "Luzern",
+        "Zürich",
+    ]
+    with pair.open() as writing, pair.open() as reading:
+        writer, reader = scope_of(writing, "vectors"), scope_of(reading, "vectors")
+        writer.sessions.add("s")
+        for number, town in enumerate(towns, start=1):
+            writer.messages.append("s", "user", f"My sister lives in {town}.")
+            writing.run_jobs()
+            hits = reader.search("Where is the home of my sibling?", limit=50).hits
+            nearby = [hit.seq for hit in hits if "vectors" in hit.legs]
+            assert sorted(nearby) == list(range(1, number + 1))
+        wait_until(lambda: runs_on_replica(reading), "the replica was not used")
+        assert reading.database.figures()["replica_reads"] > 0
 
 
 @pytest.mark.slow
@@ -442,7 +474,11 @@ def test_the_metrics_show_the_replica(pair: Pair, memory: Memory) -> None:
         wait_until(
             lambda: memory.database.figures()["replica_used"] == 0, "the metrics show no problem"
         )
-        assert memory.database.figures()["replica_bytes_behind"] > 0
+        (family,) = [family for family in Figures(memory).collect() if family.name == METRIC]
+        values = {sample.labels["figure"]: sample.value for sample in family.samples}
+        assert values["replica_used"] == 0
+        assert values["replica_bytes_behind"] > 0
+        assert values["replica_fallbacks"] > 0
     wait_until(
         lambda: memory.database.figures()["replica_used"] == 1, "the metrics show no recovery"
     )

@@ -32,7 +32,7 @@ FIGURES = {
     "retain_embedding_lag_seconds": ("Age in seconds of the oldest text without a vector.", ()),
     "retain_figures_age_seconds": ("Age in seconds of the counts above.", ()),
     "retain_database": (
-        "Sizes in bytes and connection counts reported by the database.",
+        "Sizes in bytes, connections, and reads on a replica, reported by the database.",
         ("figure",),
     ),
     "retain_info": ("Version of retain and of the database schema.", ("version", "schema")),

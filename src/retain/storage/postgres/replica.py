@@ -20,8 +20,8 @@ import psycopg
 
 from retain.base.errors import RetainError, SettingsError
 from retain.base.settings import Settings
-from retain.storage.database import Finding
-from retain.storage.postgres import roles
+from retain.storage.database import Finding, Row
+from retain.storage.postgres import roles, server
 from retain.storage.postgres.connections import Connection, read_address, shown_address
 from retain.storage.postgres.pipeline import Pipeline
 from retain.storage.postgres.server import NOW, Server
@@ -34,6 +34,10 @@ ANSWER_SECONDS = 1.0
 """The longest wait for the answer of the replica about its position."""
 RECHECK_SECONDS = 0.25
 """The time between checks of a replica that is not used."""
+MAX_RECHECK_SECONDS = 8.0
+"""The longest time between checks of a replica that often fails soon after a check."""
+STEADY_SECONDS = 30.0
+"""A replica that was used for this long is not one of those."""
 # A commit is acknowledged when its log is flushed, except with `synchronous_commit = off`.
 _WRITTEN = f"""select ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::int,
     case current_setting('synchronous_commit')
@@ -71,10 +75,12 @@ class Replica(Server):
         self.name = shown_address(read_address(url, SETTING))
         super().__init__(url, settings, primary.pool.wait_seconds)
         self._primary = primary
-        self._primary_identity: tuple[int, str] | None = None
+        self._primary_identity: Row | None = None
         self._problem = ""
         self._bytes_behind = 0
         self._check_at = 0.0
+        self._pause = RECHECK_SECONDS
+        self._used_since = 0.0
         self._asking = 0  # connections to the primary that only ask for its position
         self._reads = 0
         self._fallbacks = 0
@@ -175,7 +181,7 @@ class Replica(Server):
 
     def _compare(self, connection: Connection) -> None:
         if self._primary_identity is None:
-            self._primary_identity = self._read_identity()
+            self._primary_identity = self._ask_primary(_IDENTITY)
         system, database = Pipeline(connection).send(_IDENTITY).rows()[0]
         primary_system, primary_database = self._primary_identity
         if system != primary_system:
@@ -187,26 +193,23 @@ class Replica(Server):
             )
             raise SettingsError(where=SETTING, problem=problem)
 
-    def _read_identity(self) -> tuple[int, str]:
-        connection = self._primary.pool.take()
-        try:
-            system, database = Pipeline(connection).send(_IDENTITY).rows()[0]
-            return system, database
-        finally:
-            self._primary.pool.give_back(connection)
-
     def _read_position(self) -> Position:
         with self._gate:
             self._asking += 1
         try:
-            connection = self._primary.pool.take()
-            try:
-                return Position(*Pipeline(connection).send(_WRITTEN).rows()[0])
-            finally:
-                self._primary.pool.give_back(connection)
+            return Position(*self._ask_primary(_WRITTEN))
         finally:
             with self._gate:
                 self._asking -= 1
+
+    def _ask_primary(self, query: bytes) -> Row:
+        """Return the only row of a statement on the primary."""
+        connection = self._primary.pool.take()
+        try:
+            connection.answer_seconds = server.ANSWER_SECONDS
+            return Pipeline(connection).send(query).rows()[0]
+        finally:
+            self._primary.pool.give_back(connection)
 
     def _wait_for(self, connection: Connection, position: Position) -> str:
         """Wait until the replica has replayed a position; return why it cannot be read, or "".
@@ -274,11 +277,16 @@ class Replica(Server):
         return problem
 
     def _set_problem(self, problem: str) -> None:
-        self._check_at = time.monotonic() + RECHECK_SECONDS
+        now = time.monotonic()
         if problem and not self._problem:
+            is_steady = now > self._used_since + STEADY_SECONDS
+            pause = RECHECK_SECONDS if is_steady else 2 * self._pause
+            self._pause = min(pause, MAX_RECHECK_SECONDS)
             log.warning("%s is not read: %s. Reads go to the primary.", self.name, problem)
         elif self._problem and not problem:
+            self._used_since = now
             log.info("%s is read again.", self.name)
+        self._check_at = now + self._pause
         self._problem = problem
 
     def _check_soon(self) -> None:
