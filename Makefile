@@ -61,7 +61,7 @@ screens: test-tools site ## Take screenshots of every page into .cache/screens: 
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
 
 test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster and delete its rows: CLUSTER=postgresql://…
-	RETAIN_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/chaos $(ARGS)
+	RETAIN_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/storage/test_citus.py tests/chaos $(ARGS)
 
 chaos: test-tools ## Run the long crash tests: killed processes, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)

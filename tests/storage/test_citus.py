@@ -1,4 +1,4 @@
-"""The engine's decisions for a cluster, tested without one; `make test-cluster` uses a real one."""
+"""Citus: what can be tested on one server, and the tests of `make test-cluster` on a real cluster."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import Mock
+from typing import NamedTuple
 
 import psycopg
 import pytest
-from psycopg.pq import ExecStatus
+from psycopg import conninfo
 
-from retain import Memory, NewMessage
-from retain.base.errors import StorageError
-from retain.search.index import Index, open_index
+from retain import Memory, NewMessage, Scope
+from retain.base.errors import InDoubt, StorageError
+from retain.search.index import Index
 from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.storage import migrate
+from retain.storage.database import Transaction
 from retain.storage.postgres import citus, engine, roles
-from tests.conftest import SETTINGS, check_given_database, new_database
+from tests.conftest import GIVEN_DATABASE, SETTINGS, check_given_database
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,20 +79,16 @@ def test_every_migration_is_split_between_its_statements() -> None:
                 assert statement.count("'") % 2 == 0, statement
 
 
-@pytest.mark.parametrize(("is_cluster", "expected"), [(True, CitusEngine), (False, PostgresEngine)])
-def test_the_index_of_a_cluster_has_its_own_statements(is_cluster: bool, expected: type) -> None:
-    database = SimpleNamespace(is_cluster=is_cluster)
-    assert type(open_index(database, SETTINGS).engine) is expected
-
-
 @pytest.mark.parametrize("engine", ["modern"], indirect=True)
 class TestClusterStatements:
     """The statements for a cluster do the same on one server."""
 
     @pytest.fixture
     def cluster(self, memory: Memory) -> Memory:
-        index = Index(CitusEngine(64))
-        memory.services = replace(memory.services, index=index)
+        if memory.database.is_cluster:
+            pytest.skip("runs on one server")
+        assert type(memory.services.index.engine) is PostgresEngine
+        memory.services = replace(memory.services, index=Index(CitusEngine(64)))
         return memory
 
     def test_words_are_found_and_removed(self, cluster: Memory) -> None:
@@ -111,82 +107,186 @@ class TestClusterStatements:
         assert 0 < low <= high
 
 
-def test_a_cluster_uses_only_the_coordinators_clock() -> None:
-    """A worker would evaluate `transaction_timestamp()` with its own clock."""
-    sent: list[tuple[bytes, Sequence[Any]]] = []
-    transaction = engine.PostgresTransaction(Mock(), "acme", lambda: 7, is_cluster=True)
-    transaction._pipeline = Mock(send=lambda query, values: sent.append((query, values)))
-    transaction.send("update sessions set touched_at = :now where tenant = :tenant")
-    assert sent == [(b"update sessions set touched_at = $1 where tenant = $2", [7, "acme"])]
+FAIL_AT_COMMIT = """
+    create function public.fail_at_commit() returns trigger language plpgsql as $$
+    begin
+        raise exception 'no commit';
+    end $$;
+    create constraint trigger fail_at_commit after insert on {table}
+    deferrable initially deferred for each row execute function public.fail_at_commit()"""
 
 
-@pytest.mark.parametrize(
-    ("status", "state", "is_cluster", "expected"),
-    [
-        (ExecStatus.FATAL_ERROR, b"08006", True, True),
-        (ExecStatus.FATAL_ERROR, b"40001", True, False),  # a serialization failure
-        (ExecStatus.FATAL_ERROR, b"23505", True, False),  # a violated constraint
-        (ExecStatus.PIPELINE_ABORTED, b"", True, False),  # a statement before the commit failed
-        (ExecStatus.FATAL_ERROR, b"08006", False, False),
-    ],
-)
-def test_a_failed_commit_of_a_cluster_is_in_doubt(
-    status: ExecStatus, state: bytes, is_cluster: bool, expected: bool
-) -> None:
-    connection = Mock(closed=False)
-    transaction = engine.PostgresTransaction(connection, "acme", None, is_cluster=is_cluster)
-    commit = Mock(result=Mock(status=status, error_field=lambda field: state))
-    transaction._pipeline = Mock(
-        send=lambda query: commit, wait=Mock(side_effect=psycopg.InternalError("could not commit"))
-    )
-    with pytest.raises(psycopg.InternalError):
-        transaction.commit(idempotent=False)
-    assert transaction.is_in_doubt is expected
+@contextmanager
+def failing_commits(url: str, table: str) -> Iterator[None]:
+    """Let every commit of an insert into a table fail."""
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("set citus.enable_ddl_propagation = off")  # a change of this server only
+        for statement in citus.split(FAIL_AT_COMMIT.format(table=table)):
+            server.execute(statement)
+        try:
+            yield
+        finally:
+            server.execute(f"drop trigger fail_at_commit on {table}")
+            server.execute("drop function public.fail_at_commit()")
 
 
-def test_a_node_that_is_not_ready_is_named() -> None:
-    nodes = [("a:5432", True, ""), ("b:5432", False, "connection refused"), ("c:5432", True, "x")]
-    rows = {"run_command_on_all_nodes": nodes, "pg_dist_partition": [("moods",)]}
-    connection = Mock()
-    connection.execute = lambda sql, _: Mock(
-        fetchall=lambda: next(rows[name] for name in rows if name in sql)
-    )
-    ready, distributed = citus.findings(connection, "retain", "retain_app")
-    assert ready.problem == "b:5432: connection refused; c:5432: x"
-    assert distributed.problem == "moods"
+@pytest.mark.parametrize("engine", ["modern"], indirect=True)
+def test_a_failed_commit_of_one_server_is_not_in_doubt(url: str, me: Scope) -> None:
+    if me.messages._database.is_cluster:
+        pytest.skip("runs on one server")
+    me.state.set("before", 1)
+    with (
+        failing_commits(url, "retain.state"),
+        pytest.raises(StorageError, match="no commit") as raised,
+    ):
+        me.state.set("color", "blue")
+    assert not isinstance(raised.value, InDoubt)
 
 
-CLUSTER_STAND_IN = """
-create table pg_dist_partition (logicalrelid regclass);
-create table pg_dist_node (isactive bool, shouldhaveshards bool, noderole text);
-create table workers_down (name text);
-insert into workers_down values ('worker-1');
-create function create_distributed_table(name text, by text, colocate_with text) returns void
-language plpgsql as $$
-begin
-    if exists (select 1 from public.workers_down) then
-        raise exception 'connection to the remote node worker-1:5432 failed';
-    end if;
-    insert into public.pg_dist_partition values (name::regclass);
-end $$"""
-"""The functions of Citus that distribute tables, on one server; they fail while a worker is down."""
+class Cluster(NamedTuple):
+    """The cluster of `make test-cluster`, and the server that has the rows of the tenant `acme`."""
+
+    memory: Memory
+    coordinator: psycopg.Connection
+    worker_url: str
+    worker: str  # host:port, as the coordinator knows it
+
+    def shard(self, table: str) -> str:
+        """Return the name of the table on the worker with the rows of the tenant `acme`."""
+        row = self.coordinator.execute(
+            "select get_shard_id_for_distribution_column(%s, 'acme')", [f"retain.{table}"]
+        ).fetchone()
+        assert row
+        return f"retain.{table}_{row[0]}"
 
 
-def test_the_next_start_distributes_the_tables_if_a_worker_was_down(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    created = new_database("modern", "template1")
-    url = next(created)
-    monkeypatch.setattr(citus, "is_installed", lambda connection: True)
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(CLUSTER_STAND_IN)
-        with pytest.raises(StorageError, match="worker-1:5432"):
-            Memory.open(url, settings=SETTINGS)
-        assert citus.local_tables(connection, roles.SCHEMA)
-        connection.execute("delete from workers_down")
-        for _ in range(2):
-            Memory.open(url, settings=SETTINGS).close()
-            assert citus.local_tables(connection, roles.SCHEMA) == []
-        (count,) = connection.execute("select count(*) from pg_dist_partition").fetchone() or (0,)
-        assert count > 40, "each table was distributed once"
-    list(created)
+@pytest.mark.parametrize("engine", ["modern"], indirect=True)
+class TestCluster:
+    """Tests that need a real cluster."""
+
+    @pytest.fixture
+    def cluster(self, url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+        if GIVEN_DATABASE not in os.environ:
+            pytest.skip("needs a Citus cluster: make test-cluster CLUSTER=postgresql://…")
+        memory = request.getfixturevalue("memory")
+        if not memory.database.is_cluster:
+            pytest.skip("the database of RETAIN_TEST_DATABASE does not have Citus")
+        with psycopg.connect(url, autocommit=True) as coordinator:
+            row = coordinator.execute(
+                """select nodename, nodeport from pg_dist_placement join pg_dist_node using (groupid)
+                   where shardid = get_shard_id_for_distribution_column('retain.tenants', 'acme')"""
+            ).fetchone()
+            assert row
+            worker_url = conninfo.make_conninfo(url, host=row[0], port=row[1])
+            yield Cluster(memory, coordinator, worker_url, f"{row[0]}:{row[1]}")
+
+    def test_the_index_has_its_own_statements(self, cluster: Cluster) -> None:
+        assert type(cluster.memory.services.index.engine) is CitusEngine
+
+    def test_the_server_adds_and_removes_the_words_of_a_row(
+        self, cluster: Cluster, me: Scope
+    ) -> None:
+        me.sessions.add("s")
+        me.messages.append("s", "user", "the night train to Vienna")
+        me.messages.extend("s", [NewMessage("user", f"harbour {n}") for n in range(5)])
+        assert me.search("vienna").hits[0].text == "the night train to Vienna"
+        assert len(me.search("harbour", limit=10).hits) >= 5
+        assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
+        me.sessions.remove("s")
+        count = "select count(*) from search_words where tenant = :tenant"
+        assert cluster.memory.database.read("acme", lambda tx: tx.one(count)) == (0,)
+
+    def test_words_are_added_before_the_tables_have_the_trigger(
+        self, cluster: Cluster, me: Scope
+    ) -> None:
+        """An older version of retain may have distributed the tables."""
+        cluster.coordinator.execute("set citus.enable_unsafe_triggers = on")
+        cluster.coordinator.execute("drop trigger search_items_added on retain.search_items")
+        me.sessions.add("s")
+        me.messages.append("s", "user", "the night train to Vienna")
+        assert me.search("vienna").hits[0].text == "the night train to Vienna"
+        cluster.memory.database.distribute()
+        me.messages.append("s", "user", "a ferry to Dover")
+        assert me.search("dover").hits[0].text == "a ferry to Dover"
+        assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
+
+    def test_only_the_coordinators_clock_counts(self, cluster: Cluster, me: Scope) -> None:
+        """A worker would evaluate `transaction_timestamp()` with its own clock."""
+        me.sessions.add("s")
+
+        def work(tx: Transaction) -> tuple[int, int]:
+            tx.send("update sessions set touched_at = :now where tenant = :tenant and id = 's'")
+            row = tx.one("select touched_at from sessions where tenant = :tenant and id = 's'")
+            assert row
+            return row[0], tx.now
+
+        stored, now = cluster.memory.database.write("acme", work)
+        assert stored == now
+
+    def test_a_failed_commit_is_in_doubt(self, cluster: Cluster, me: Scope) -> None:
+        """The coordinator does not say whether the worker refused or could not be reached."""
+        me.state.set("before", 1)
+        with (
+            failing_commits(cluster.worker_url, cluster.shard("state")),
+            pytest.raises(InDoubt, match="could not commit"),
+        ):
+            me.state.set("color", "blue")
+
+    def test_doctor_names_a_server_that_is_not_ready(self, cluster: Cluster) -> None:
+        with psycopg.connect(cluster.worker_url, autocommit=True) as worker:
+            worker.execute("set citus.enable_ddl_propagation = off")
+            worker.execute("alter role retain_app nologin")
+            try:
+                findings = {f.check: f.problem for f in cluster.memory.database.health()}
+            finally:
+                worker.execute("alter role retain_app login")
+        problem = findings["every node of the cluster is ready"]
+        assert problem == f"{cluster.worker}: the role retain_app cannot log in"
+
+    def test_doctor_names_a_table_that_is_not_distributed(self, cluster: Cluster) -> None:
+        cluster.coordinator.execute('create table retain.moods (tenant text collate "C")')
+        try:
+            problems = [f.problem for f in cluster.memory.database.health() if not f.ok]
+        finally:
+            cluster.coordinator.execute("drop table retain.moods")
+        assert "moods" in problems
+
+    def test_the_next_start_continues_after_a_worker_failed(
+        self, cluster: Cluster, open_memory: Callable[..., Memory]
+    ) -> None:
+        with psycopg.connect(cluster.worker_url, autocommit=True) as worker:
+            worker.execute("set citus.enable_ddl_propagation = off")
+            cluster.coordinator.execute('create table retain.moods (tenant text collate "C")')
+            try:
+                worker.execute('create table retain.moods (tenant text collate "C")')  # in the way
+                with pytest.raises(StorageError, match=cluster.worker):
+                    open_memory()
+                assert citus.local_tables(cluster.coordinator, roles.SCHEMA) == ["moods"]
+                worker.execute("drop table retain.moods")
+                open_memory()
+                assert citus.is_complete(cluster.coordinator, roles.SCHEMA)
+            finally:
+                cluster.coordinator.execute("drop table retain.moods")
+                worker.execute("drop table if exists retain.moods")
+
+    def test_a_tenant_moves_to_another_server(self, cluster: Cluster, me: Scope) -> None:
+        others = cluster.coordinator.execute(
+            """select nodename, nodeport from pg_dist_node
+               where shouldhaveshards and nodename || ':' || nodeport <> %s limit 1""",
+            [cluster.worker],
+        ).fetchone()
+        if others is None:
+            pytest.skip("needs two workers")
+        me.sessions.add("s")
+        me.messages.append("s", "user", "the night train to Vienna")
+        host, port = cluster.worker.rsplit(":", 1)
+        move = """select citus_move_shard_placement(
+            get_shard_id_for_distribution_column('retain.tenants', 'acme'), %s, %s, %s, %s, 'block_writes')"""
+        cluster.coordinator.execute(move, [host, int(port), *others])
+        try:
+            me.messages.append("s", "user", "a ferry to Dover")
+            me.messages.remove("s", 1)
+            assert me.search("dover").hits[0].text == "a ferry to Dover"
+            assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
+        finally:
+            cluster.coordinator.execute(move, [*others, host, int(port)])

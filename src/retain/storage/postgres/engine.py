@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import conninfo, errors
-from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 from psycopg.sql import SQL
 
@@ -69,10 +69,6 @@ COLUMN_TYPES = {
     # A table of the members of a JSON object, with the columns `key` and `value`, both texts.
     "{members_of_versions}": "json_each_text(cast(versions as json))",
 }
-ROLLED_BACK = ("40001", "40P01")
-"""SQLSTATE of errors that certainly rolled back: a serialization failure and a deadlock."""
-INTEGRITY_CLASS = "23"
-"""The class of violated constraints, which roll back, too."""
 WAIT_SECONDS = 10.0
 """The longest wait for a connection, or for a server that restarts."""
 MIGRATION_LOCK = 0x5265_746E
@@ -134,11 +130,9 @@ class PostgresTransaction:
         if self.connection.closed:
             return self._is_committing
         result = self._commit.result if self._commit else None
-        if not self._is_cluster or result is None or result.status != ExecStatus.FATAL_ERROR:
-            return False
-        # Otherwise the coordinator did not hear from the server that commits.
-        state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
-        return state not in ROLLED_BACK and not state.startswith(INTEGRITY_CLASS)
+        # A coordinator does not say why a worker failed to commit; its connection may be lost.
+        is_failure = result is not None and result.status == ExecStatus.FATAL_ERROR
+        return self._is_cluster and is_failure
 
     def roll_back(self) -> None:
         """Undo everything; close the connection if that fails."""
@@ -444,7 +438,7 @@ class PostgresDatabase:
             try:
                 with connection.transaction():
                     connection.execute("select pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-                    if citus.local_tables(connection, roles.SCHEMA):
+                    if not citus.is_complete(connection, roles.SCHEMA):
                         set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
                         connection.execute(set_path)
                         citus.distribute(connection, roles.SCHEMA, self._settings.postgres_role)
