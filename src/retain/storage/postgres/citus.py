@@ -132,6 +132,9 @@ def distribute(connection: Connection, schema: str, role: str) -> None:
     allow_changes(connection)
     if role:
         _let_log_in(connection, role)
+    # Citus reads every table, and an owner who is no superuser may not without a tenant.
+    connection.execute("set local citus.propagate_set_commands = 'local'")
+    connection.execute("set local retain.tenant = '*'")
     tables = local_tables(connection, schema)
     filled = [table for table in tables if _distribute_table(connection, schema, table)]
     for table in filled:  # the rows were copied
