@@ -241,7 +241,7 @@ def _searchable(kinds: Sequence[str]) -> list[str]:
 class Memory:
     """One database of memories; safe to share between threads."""
 
-    def __init__(self, services: Services, migrations: list[migrate.Migration]) -> None:
+    def __init__(self, services: Services, migrations: Sequence[migrate.Migration]) -> None:
         self.services = services
         self.database = services.database
         self.settings = services.settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def connect(
     create: bool = True,
     wait_seconds: float | None = None,
     read_only: bool = False,
-) -> tuple[Database, list[Migration]]:
+) -> tuple[Database, Sequence[Migration]]:
     """Open the database in the settings, and return it with the migrations of its engine.
 
     Nothing is migrated yet. `wait_seconds` limits the wait for a connection or another writer. With

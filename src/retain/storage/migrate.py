@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 from retain.base.errors import Invalid, SchemaTooNew
@@ -33,7 +34,8 @@ class Migration:
         return Step(self.number, self.name, self.up if up else self.down, up)
 
 
-def shipped(engine: str) -> list[Migration]:
+@cache  # reading the files takes a quarter of the time of opening an SQLite database
+def shipped(engine: str) -> Sequence[Migration]:
     """Return the migrations of this version of retain, in order."""
     migrations = []
     for file in resources.files("retain.storage.migrations").iterdir():
@@ -42,7 +44,7 @@ def shipped(engine: str) -> list[Migration]:
             migrations.append(
                 read(int(match["number"]), match["name"], file.read_text(encoding="utf-8"))
             )
-    return sorted(migrations, key=lambda migration: migration.number)
+    return tuple(sorted(migrations, key=lambda migration: migration.number))
 
 
 def read(number: int, name: str, text: str) -> Migration:
