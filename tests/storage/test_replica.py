@@ -13,12 +13,13 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import psutil
 import psycopg
 import pytest
 
-from retain import Memory, Scope
+from retain import Client, Memory, Scope
 from retain.base.errors import NotFound, SettingsError
 from retain.base.settings import Settings
 from retain.cli.main import main
@@ -26,6 +27,7 @@ from retain.server.database_metrics import Figures
 from retain.storage import migrate
 from retain.storage.connect import connect
 from retain.storage.database import Transaction
+from tests.chaos.test_http import Server
 from tests.conftest import SETTINGS, memory_folder, new_database
 from tests.servers import Kind, PostgresServer, debian_binaries, free_port, pooler_of
 
@@ -144,6 +146,22 @@ def test_vectors_are_found_on_the_replica_as_soon_as_they_are_stored(pair: Pair)
             assert sorted(nearby) == list(range(1, number + 1))
         wait_until(lambda: runs_on_replica(reading), "the replica was not used")
         assert reading.database.figures()["replica_reads"] > 0
+
+
+@pytest.mark.slow
+def test_a_server_reads_what_a_client_wrote_through_another(pair: Pair) -> None:
+    settings = {"tenant": "acme", "read_database": pair.replica.url_of(DATABASE)}
+    with Server(pair.url, **settings) as first, Server(pair.url, workers=2, **settings) as second:
+        with Client(first.url, first.key) as client, Client(second.url, second.key) as other:
+            writer, reader = (c.scope(user="eve", agent="scout") for c in (client, other))
+            session = writer.sessions.add().id
+            for number in range(1, 31):
+                writer.messages.append(session, "user", f"Message {number}")
+                assert len(reader.messages.list(session)) == number
+        headers = {"Authorization": f"Bearer {second.key}"}
+        with urlopen(Request(f"{second.url}/metrics", headers=headers)) as response:
+            lines = response.read().decode().splitlines()
+    assert [line for line in lines if line.startswith('retain_database{figure="replica_used"')]
 
 
 @pytest.mark.slow
