@@ -190,13 +190,7 @@ def test_a_killed_turn_is_completed_once(database: str) -> None:
             server.kill()
             with pytest.raises((OSError, http.client.HTTPException)):
                 asking.result()
-            with Memory.open(
-                database, settings=SETTINGS
-            ) as memory:  # its lease would expire a little later
-                memory.database.write(
-                    TENANT,
-                    lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
-                )
+            expire_leases(database)
             server.start()
             first, again = sent(server, "/api/chat", payload), sent(server, "/api/chat", payload)
     assert [first[0], again[0]] == [200, 200]
@@ -208,6 +202,51 @@ def test_a_killed_turn_is_completed_once(database: str) -> None:
         assert stored == [("user", "Where to?"), ("assistant", "To Lisbon.")]
         assert [finding for finding in memory.verify() if not finding.ok] == []
     assert len(service.requests) == 2
+
+
+@pytest.mark.slow
+def test_a_client_continues_the_turn_of_a_killed_server(tmp_path: Path) -> None:
+    """The stream breaks; the next server says that nobody is at the turn, and then answers it."""
+    database = f"sqlite:///{tmp_path}/agent.db"
+    with Memory.open(database, settings=SETTINGS) as memory:
+        scope_of(memory).sessions.add(SESSION)
+    with FakeService("To Lisbon.") as service:
+        service.misbehave("hang", 1)
+        model: dict[str, Any] = {"model": "openai:fake", "base_url": service.url, "api_key": "none"}
+        with (
+            Server(database, limits={"MODEL_RETRIES": 0}, **model) as server,
+            Client(server.url, server.key, retries=30) as client,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            events: list[str] = []
+            asking = pool.submit(
+                client.chat,
+                "Where to?",
+                session=SESSION,
+                user=USER,
+                agent=AGENT,
+                on_event=lambda name, data: events.append(name),
+            )
+            until(lambda: bool(service.requests), "the model to be asked")
+            until(lambda: "start" in events, "the stream to start")
+            server.kill()
+            expire_leases(database)
+            server.start()
+            assert asking.result()["message"] == "To Lisbon."
+    assert (events.count("start"), events.count("error")) == (2, 0)
+    with Memory.open(database, settings=SETTINGS) as memory:
+        messages = scope_of(memory).messages.window(SESSION)
+        assert [message.text for message in messages] == ["Where to?", "To Lisbon."]
+    assert len(service.requests) == 2
+
+
+def expire_leases(database: str) -> None:
+    """Let the leases of a killed server expire, which they would do a little later."""
+    with Memory.open(database, settings=SETTINGS) as memory:
+        memory.database.write(
+            TENANT,
+            lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
+        )
 
 
 def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
