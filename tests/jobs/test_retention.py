@@ -188,14 +188,14 @@ def test_a_purge_merges_the_index_before_most_rows_are_gone(
     monkeypatch.setattr(retention, "BATCH_SIZE", 100)
     monkeypatch.setattr(retention, "ROWS_PER_TIDYING", 100)
     monkeypatch.setattr(maintenance, "MIN_REMOVED_ROWS", 100)
-    merge = maintenance.merge_search_index
-    removed_before_merge: list[Any] = []
+    read = maintenance.removed_rows
+    removed_before_merge: list[int] = []
 
-    def record(connection: apsw.Connection) -> None:
-        removed_before_merge.append(connection.execute("select removed from search_absorbed").get)
-        merge(connection)
+    def record(connection: apsw.Connection) -> int:
+        removed_before_merge.append(read(connection))
+        return removed_before_merge[-1]
 
-    monkeypatch.setattr(maintenance, "merge_search_index", record)
+    monkeypatch.setattr(maintenance, "removed_rows", record)
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", clock=time_) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
@@ -404,11 +404,15 @@ def test_a_purge_of_almost_everything_ends(
         add_messages(me, 3, session)
     time_.pass_days(1)
 
-    def meanwhile(seconds: float) -> None:
-        time_.pass_days(1)
-        add_messages(me, 1)
+    pauses: list[float] = []
 
-    monkeypatch.setattr("retain.jobs.retention.sleep", meanwhile)
+    def meanwhile(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) <= 2:  # after the messages of each session
+            time_.pass_days(1)
+            add_messages(me, 1)
+
+    monkeypatch.setattr("retain.storage.pace.sleep", meanwhile)
     assert memory.purge(days=1e-9).messages == 6
     assert seqs(me) == [4, 5]
     assert [finding for finding in memory.verify() if finding.problem] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, sleep
+from time import monotonic
 
 from retain.auth import browser_sessions, idempotency
 from retain.base import clock
@@ -19,6 +19,7 @@ from retain.search.index import Index
 from retain.storage import leases, outbox
 from retain.storage.blobs import GRACE, Blobs
 from retain.storage.database import Transaction
+from retain.storage.pace import Pace
 from retain.storage.writer import Change, Writer
 
 BATCH_SIZE = 500
@@ -26,7 +27,6 @@ ROWS_PER_TIDYING = 5_000
 """Call `tidy_index` after this many removed rows."""
 INTERVAL_SECONDS = 3600.0
 LEASE_SECONDS = 60.0
-PAUSE_SECONDS = 0.002
 DELETE_WITH_MESSAGES = (
     "delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first",
     "delete from mentions where tenant = :tenant and session_id = :id and seq < :first",
@@ -177,19 +177,22 @@ def _in_batches(
     writer: Writer, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
 ) -> Iterator[int]:
     """Remove batches until none is left, with pauses for other writers; yield the size of each."""
-    size = BATCH_SIZE
+    pace = Pace(BATCH_SIZE)
     untidied = 0
+
+    def remove(tx: Transaction) -> tuple[int | None, float]:
+        started = monotonic()
+        return batch(tx, index, cutoff, pace.size), monotonic() - started
+
     while True:
         try:
-            removed = writer.write(
-                Change("purge", "remove", tenant, event="none"),
-                lambda tx, size=size: batch(tx, index, cutoff, size),  # type: ignore[misc]
-                frees_space=True,
+            removed, seconds = writer.write(
+                Change("purge", "remove", tenant, event="none"), remove, frees_space=True
             )
         except Full:
-            if not emergency or size == 1:
+            if not emergency or pace.size == 1:
                 raise
-            size = max(1, size // 8)  # a removal is logged before it frees space
+            pace = Pace(max(1, pace.size // 8))  # a removal is logged before it frees space
             continue
         if removed is None:
             return
@@ -200,7 +203,7 @@ def _in_batches(
             untidied = 0
             writer.database.tidy_index()
         yield removed
-        sleep(PAUSE_SECONDS)
+        pace.after(seconds)
 
 
 def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:

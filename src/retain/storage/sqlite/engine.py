@@ -37,6 +37,7 @@ from retain.storage.database import (
     require_tenant,
 )
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
+from retain.storage.pace import Pace
 from retain.storage.sqlite import connection as sqlite_connection
 from retain.storage.sqlite import maintenance
 from retain.storage.sqlite.connection import (
@@ -432,12 +433,40 @@ class SqliteDatabase:
 
     def tidy_index(self) -> None:
         if self._with_reader(maintenance.is_half_removed):
-            with self._own_connection() as connection:
-                maintenance.merge_search_index(connection)
+            self._merge_search_index()
+
+    def _merge_search_index(self) -> None:
+        """Remove the words of removed rows, in small steps that queue with other writes.
+
+        If others add rows meanwhile, there is always more to merge. When all pages have been
+        written twice, also by a merge that was under way at the start, the old ones are gone.
+        """
+        removed = self._with_reader(maintenance.removed_rows)
+        if not removed:
+            return
+        pages_left = 2 * self._with_reader(maintenance.pages_of_search_index)
+        pace = Pace(maintenance.PAGES_PER_MERGE)
+
+        def merge(tx: Transaction) -> tuple[bool, float]:
+            started = time.monotonic()
+            is_unfinished = maintenance.merge_search_index(_connection_of(tx), pace.size)
+            return is_unfinished, time.monotonic() - started
+
+        is_unfinished = True
+        while is_unfinished and pages_left >= 0:
+            pages_left -= pace.size
+            is_unfinished, seconds = self.write(EVERY_TENANT, merge, frees_space=True)
+            pace.after(seconds)
+        self.write(
+            EVERY_TENANT,
+            lambda tx: maintenance.forget_removed_rows(_connection_of(tx), removed),
+            frees_space=True,
+        )
 
     def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)
+        self._merge_search_index()
         with self._own_connection() as connection:
             return maintenance.reclaim_space(connection, self._wait_seconds)
 

@@ -12,8 +12,11 @@ import apsw
 from retain.base.errors import Corrupt
 from retain.storage.database import Finding, Step
 from retain.storage.files import make_private, sync_folder
+from retain.storage.pace import Pace
 from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
+PAGES_PER_MERGE = 16
+PAGES_PER_VACUUM = 200
 MIN_REMOVED_ROWS = 5_000
 """With fewer removed rows, the full-text index is merged only when the file is compacted."""
 COLUMN_TYPES = {
@@ -107,12 +110,13 @@ def copy(connection: apsw.Connection, target: Path) -> None:
 
 def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
     """Return free pages to the disk, a few at a time to let others write, and empty the log."""
-    merge_search_index(connection)
+    pace = Pace(PAGES_PER_VACUUM)
     free_pages = _free_pages(connection)
     previous = -1
     while free_pages and free_pages != previous:
-        connection.execute("pragma incremental_vacuum(200)").fetchall()
-        time.sleep(0.001)
+        started = time.monotonic()
+        connection.execute(f"pragma incremental_vacuum({pace.size})").fetchall()
+        pace.after(time.monotonic() - started)
         previous = free_pages
         free_pages = _free_pages(connection)
     deadline = time.monotonic() + wait_seconds
@@ -136,22 +140,37 @@ def is_half_removed(connection: apsw.Connection) -> bool:
     return int(str(removed)) >= max(MIN_REMOVED_ROWS, int(str(remaining)))
 
 
-def merge_search_index(connection: apsw.Connection) -> None:
-    """Merge the full-text index if rows were removed; until then, its pages hold their words."""
+def removed_rows(connection: apsw.Connection) -> int:
+    """Return how many rows were removed since the full-text index was merged.
+
+    Until the next merge, its pages hold their words.
+    """
     if not connection.execute(
         "select 1 from sqlite_master where name = 'search_absorbed'"
     ).fetchall():
-        return
+        return 0
     ((removed,),) = connection.execute("select removed from search_absorbed").fetchall()
-    changed = 2
-    while removed and changed >= 2:  # fewer changes: SQLite had nothing left to merge
-        before = connection.total_changes()
-        # Writes at most 16 pages, so that other writers wait for milliseconds only.
-        connection.execute("insert into search_words (search_words, rank) values ('merge', -16)")
-        changed = connection.total_changes() - before
-        time.sleep(0.001)
-    if removed:
-        connection.execute("update search_absorbed set removed = removed - ?", (removed,))
+    return int(str(removed))
+
+
+def pages_of_search_index(connection: apsw.Connection) -> int:
+    """Return about how many pages the full-text index has."""
+    ((count,),) = connection.execute("select count(*) from search_words_idx").fetchall()
+    return int(str(count))
+
+
+def merge_search_index(connection: apsw.Connection, pages: int) -> bool:
+    """Merge the full-text index until so many pages are written; return whether more is left."""
+    before = connection.total_changes()
+    connection.execute(
+        "insert into search_words (search_words, rank) values ('merge', ?)", (-pages,)
+    )
+    return connection.total_changes() - before >= 2  # fewer changes: there was nothing left
+
+
+def forget_removed_rows(connection: apsw.Connection, count: int) -> None:
+    """Record that the words of so many removed rows are gone."""
+    connection.execute("update search_absorbed set removed = removed - ?", (count,))
 
 
 def _free_pages(connection: apsw.Connection) -> int:

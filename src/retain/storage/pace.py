@@ -1,0 +1,31 @@
+"""The pace of a long job that writes in batches while others write, too."""
+
+from __future__ import annotations
+
+from time import sleep
+
+BATCH_SECONDS = 0.01
+"""About how long one batch may keep other writers waiting."""
+MIN_PAUSE_SECONDS = 0.002
+
+
+class Pace:
+    """Adapts the size of batches to the time that they take, and pauses between them.
+
+    A batch that takes longer than `BATCH_SECONDS` halves the size of the next one, down to an eighth
+    of the largest, and a much quicker one doubles it. A pause is about as long as its batch: other
+    processes poll for the lock of a file, and would miss a short one.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._smallest = max(1, largest // 8)
+        self.size = largest
+
+    def after(self, seconds: float) -> None:
+        """Choose the size of the next batch, and pause."""
+        if seconds > BATCH_SECONDS:
+            self.size = max(self._smallest, self.size // 2)
+        elif seconds < BATCH_SECONDS / 3:
+            self.size = min(self._largest, self.size * 2)
+        sleep(min(max(seconds, MIN_PAUSE_SECONDS), 2 * BATCH_SECONDS))
