@@ -150,7 +150,7 @@ def test_vectors_are_found_on_the_replica_as_soon_as_they_are_stored(pair: Pair)
 
 @pytest.mark.slow
 def test_a_server_reads_what_a_client_wrote_through_another(pair: Pair) -> None:
-    settings = {"tenant": "acme", "read_database": pair.replica.url_of(DATABASE)}
+    settings: dict[str, Any] = {"read_database": pair.replica.url_of(DATABASE)}
     with Server(pair.url, **settings) as first, Server(pair.url, workers=2, **settings) as second:
         with Client(first.url, first.key) as client, Client(second.url, second.key) as other:
             writer, reader = (c.scope(user="eve", agent="scout") for c in (client, other))
