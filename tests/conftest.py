@@ -63,6 +63,10 @@ TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 GIVEN_DATABASE = "TEST_DATABASE"
 """A database to use instead of the modern server; `make test-cluster` sets it."""
+GIVEN_ORACLE = "TEST_ORACLE"
+"""An Oracle server to run the files below on, instead of H2; `make test-oracle` sets it."""
+ON_ORACLE = {"test_contract.py", "test_every_kind.py"}
+"""Files whose tests also run on H2 in Oracle mode, in `make test-all`."""
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
 _started: dict[str, PostgresServer] = {}
 _folders: list[Path] = []
@@ -88,6 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if given := os.environ.get("RETAIN_TEST_DATABASE"):
         check_given_database(given)
         os.environ[GIVEN_DATABASE] = given
+    if given := os.environ.get("RETAIN_TEST_ORACLE"):
+        os.environ[GIVEN_ORACLE] = given
     for name in [name for name in os.environ if name.startswith(("RETAIN_", "OPENAI_"))]:
         del os.environ[name]
     # Most tests run as if the encoder were not installed: it takes 20 ms for each message.
@@ -99,6 +105,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder:
         os.environ[IN_MEMORY] = str(folder)
         config.option.basetemp = config.option.basetemp or str(folder / "tests")
+    if GIVEN_ORACLE in os.environ:
+        return
     if GIVEN_DATABASE in os.environ:
         Memory.open(os.environ[GIVEN_DATABASE], settings=SETTINGS).close()
         return
@@ -140,10 +148,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def engines_of(path: Path) -> tuple[str, ...]:
     """Return the engines that the tests of a file run on."""
+    if GIVEN_ORACLE in os.environ:
+        return ("oracle",)
+    oracle = ("h2",) if path.name in ON_ORACLE else ()
     if os.environ.get("ENGINES") == "all" or path.name in EVERY_ENGINE:
-        return ENGINES
+        return (*ENGINES, *oracle)
     folder = path.relative_to(Path(__file__).parent).parts[0]
-    return ("sqlite",) if folder in ONE_ENGINE else ("sqlite", "modern")
+    return ("sqlite",) if folder in ONE_ENGINE else ("sqlite", "modern", *oracle)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -172,7 +183,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_repeated = "modern" in parameters and not runs_every_case(item) and name_of(item) in seen
         if "modern" in parameters:
             seen.add(name_of(item))
-        if is_second or is_long or is_repeated:
+        if is_second or is_long or is_repeated or "h2" in parameters:
             item.add_marker(pytest.mark.slow)
 
 
@@ -283,6 +294,10 @@ def url(engine: str, tmp_path: Path, migrated_file: Path) -> Iterator[str]:
     if engine == "sqlite":
         shutil.copy(migrated_file, tmp_path / "agent.db")
         yield f"sqlite:///{tmp_path}/agent.db"
+    elif engine in ("h2", "oracle"):
+        from tests.oracle import oracle_database  # needs the extra `oracle`
+
+        yield from oracle_database(engine)
     else:
         yield from shared_database(engine)
 

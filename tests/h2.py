@@ -6,6 +6,7 @@ Errors are oracledb's classes with Oracle's numbers. Where H2 differs from Oracl
 - `returning … into` runs as `select … from final table (…)`.
 - Parameters have no types in H2, so each is cast to the type of its Python value.
 - `set transaction read only` is a snapshot here, and this module rejects its writes.
+- Texts are in the order of UTF-16, where some characters come before others that UTF-8 has later.
 - A call of PL/SQL (`begin … end;`) and `alter session` are noted and not run.
 """
 
@@ -316,15 +317,26 @@ def _compare_texts(node: exp.Expression) -> exp.Expression:
 def positional(sql: str, values: Mapping[str, Any] | Sequence[Any]) -> tuple[str, list[Any]]:
     """Return a statement with question marks, and its values in order."""
     ordered: list[Any] = []
+    is_inlined = sql.startswith("WITH")  # H2 mixes up the parameters of recursive statements
 
     def replace(match: re.Match[str]) -> str:
         if match[1]:
             return match[1]
         value = values[match[2]] if isinstance(values, Mapping) else values[len(ordered)]
+        if is_inlined:
+            return literal(value)
         ordered.append(value)
         return cast_to(value)
 
     return _PARAMETER.sub(replace, sql), ordered
+
+
+def literal(value: Any) -> str:
+    """Return a value as a constant of SQL."""
+    if isinstance(value, str):
+        escaped = value.replace("'", "''").replace("\0", "' || chr(0) || '")
+        return f"'{escaped}'" if value else "null"
+    return "null" if value is None else str(value)
 
 
 def cast_to(value: Any) -> str:

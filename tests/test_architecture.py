@@ -112,7 +112,9 @@ def test_packages_that_meet_have_no_modules_of_the_same_name() -> None:
 
 def test_engines_are_named_only_in_their_files() -> None:
     for name in modules():
-        is_engine = any(part.startswith(("sqlite", "postgres")) for part in name.split("."))
+        is_engine = any(
+            part.startswith(("sqlite", "postgres", "oracle")) for part in name.split(".")
+        )
         if is_engine or name in ENGINE_FILES:
             continue
         for node in nodes(name):
@@ -120,7 +122,7 @@ def test_engines_are_named_only_in_their_files() -> None:
                 word = str(getattr(node, field, "")).lower()
                 if word in FRAMEWORK_CLASSES:
                     continue
-                for engine in ("sqlite", "postgres", "apsw", "psycopg"):
+                for engine in ("sqlite", "postgres", "apsw", "psycopg", "oracledb"):
                     assert engine not in word, f"{name}: {ast.unparse(node)}"
 
 

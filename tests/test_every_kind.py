@@ -560,6 +560,8 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
 
 def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
     """No id can be probed, or collide, between tenants."""
+    if memory.database.name.startswith("oracle:"):
+        pytest.skip("the migrations are the same; this reads the catalogs of the other engines")
     result = keys_of(memory)
     assert result.pop("retain_schema")
     assert result.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"

@@ -21,6 +21,10 @@ ENGINES = re.compile(r"storage/(sqlite|postgres|oracle)/\w+\.py")
 BUILDERS = {
     "storage/tables.py",
     "storage/oracle/dialect.py _migration_statement",
+    "storage/oracle/engine.py columns",
+    "storage/oracle/engine.py health",
+    "storage/oracle/security.py grants",
+    "storage/oracle/security.py policies",
     "storage/postgres/roles.py script",
     "storage/sqlite/maintenance.py script",
     "storage/oracle/foreign_schema.py read_table",

@@ -19,7 +19,7 @@ from retain.kinds import KINDS
 from retain.storage.tables import Table
 from tests.test_sql_gate import METHODS, Function, Module, assigned, modules
 
-OTHER_ENGINES = re.compile(r"(storage|search)/(sqlite|postgres|oracle)")
+OTHER_ENGINES = re.compile(r"(storage|search)/(sqlite|postgres)|storage/oracle")
 STARTS = re.compile(r"\s*(select|insert into|update|delete from|with)\b")
 
 

@@ -62,6 +62,11 @@ def parts(translation: Translation) -> Iterator[Statement]:
             ' DBMS_LOB.COMPARE("text", TO_CLOB(CHR(0))) <> 0 FOR UPDATE',
         ),
         (
+            "select key from state where tenant = :tenant and area = 'user:' || user_id",
+            'SELECT "key" FROM "state" WHERE "tenant" = :p_tenant AND "area" = CASE WHEN NOT "user_id"'
+            " IS NULL THEN 'user:' || REPLACE(\"user_id\", CHR(0)) END",
+        ),
+        (
             "delete from state where tenant = :tenant returning area, value",
             'DELETE FROM "state" WHERE "tenant" = :p_tenant returning "area", "value" into :r_0, :r_1',
         ),

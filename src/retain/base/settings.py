@@ -106,11 +106,12 @@ class Settings(SettingsExtras):
 
     database: str = _setting(
         "sqlite:///retain.db",
-        "The database: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`, or `memory:` for tests.",
+        "The database: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`, `oracle://USER@HOST/SERVICE` "
+        "(experimental), or `memory:` for tests.",
     )
     owner_database: str = _setting(
         "",
-        "PostgreSQL: the address with the role that owns the tables. Used only for migrations and backups. "
+        "PostgreSQL and Oracle: the address with the role that owns the tables. Used only for migrations and backups. "
         "Empty: `database`.",
     )
     read_database: str = _setting(

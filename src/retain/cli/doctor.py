@@ -34,7 +34,7 @@ from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
 from retain.search.index import open_index
 from retain.storage.blobs import Blobs
-from retain.storage.connect import connect, embedded, folder, in_memory, lost_commits, verify_backup
+from retain.storage.connect import connect, folder, in_memory, lost_commits, verify_backup
 from retain.storage.database import Finding
 from retain.storage.verify import verify
 
@@ -160,7 +160,8 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
     needed_extras = {
         "models": ("pydantic_ai", bool(model)),
         "encoder": ("onnxruntime", settings.embedder in ("encoder", "onnx")),
-        "postgres": ("psycopg", not embedded(settings)),
+        "postgres": ("psycopg", settings.database.startswith("postgres")),
+        "oracle": ("oracledb", settings.database.startswith("oracle:")),
     }
     for extra, (module, is_needed) in needed_extras.items():
         if is_needed and not find_spec(module):

@@ -34,7 +34,7 @@ def common_options(scope: Sequence[str], *, top: bool = False) -> argparse.Argum
     )
     group = options.add_argument_group("scope and database" if scope else "database")
     group.add_argument(
-        "--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:"
+        "--database", metavar="URL", help="sqlite:///FILE, postgresql://…, oracle://… or memory:"
     )
     group.add_argument(
         "--config",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
+from retain.search.oracle import OracleEngine
 from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.search.search_engine import Engine, Item
 from retain.search.sqlite import SqliteEngine
@@ -28,6 +29,8 @@ def open_index(database: Database, settings: Settings) -> Index:
     """Return the index of a database."""
     if isinstance(database, SqliteDatabase):
         return Index(SqliteEngine(limits.VECTOR_MEMORY_MIB))
+    if database.name.startswith("oracle:"):
+        return Index(OracleEngine(limits.VECTOR_MEMORY_MIB))
     engine = CitusEngine if database.is_cluster else PostgresEngine
     return Index(engine(limits.VECTOR_MEMORY_MIB))
 

@@ -57,6 +57,14 @@ def connect(
             )
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock, wait_seconds), shipped("postgres")
+    if url.startswith("oracle://"):
+        try:
+            # Imported here because it needs the extra `oracle`.
+            from retain.storage.oracle.engine import OracleDatabase
+        except ImportError as error:
+            problem = f"Oracle requires the extra `oracle` ({error}); install retain[oracle]"
+            raise SettingsError(where="database", problem=problem) from error
+        return OracleDatabase(url, settings, clock, wait_seconds), shipped("oracle")
     file_name = url.removeprefix("sqlite:").lstrip("/")
     if url.strip(":/") in ("memory", "sqlite:memory"):
         suggestion = "did you mean memory:? "
@@ -64,18 +72,17 @@ def connect(
         suggestion = f"did you mean sqlite:///{file_name}? "
     else:
         suggestion = ""
-    formats = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
-    if url.startswith("oracle"):
-        problem = f"Oracle Database is not supported yet; use {formats}"
-    else:
-        shown = settings.shown("database")
-        problem = f"{shown!r} is not a database address; {suggestion}use {formats}"
+    formats = (
+        "sqlite:///FILE, postgresql://USER@HOST/DATABASE, oracle://USER@HOST/SERVICE or memory:"
+    )
+    shown = settings.shown("database")
+    problem = f"{shown!r} is not a database address; {suggestion}use {formats}"
     raise SettingsError(where="database", problem=problem)
 
 
 def embedded(settings: Settings) -> bool:
     """Return True if the database is a file or in memory, not a server."""
-    return not settings.database.startswith(("postgresql://", "postgres://"))
+    return not settings.database.startswith(("postgresql://", "postgres://", "oracle://"))
 
 
 def in_memory(settings: Settings) -> bool:

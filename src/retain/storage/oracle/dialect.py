@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from sqlglot import exp, parse, parse_one
+from sqlglot.errors import SqlglotError
 
+from retain.base.errors import StorageError
 from retain.storage.database import require_tenant
 from retain.storage.migrate import shipped
 
@@ -101,6 +103,14 @@ class Translation:
 @cache
 def translate(sql: str) -> Translation:
     """Return a statement in Oracle's SQL; raise `UnscopedSql` if it does not use the tenant."""
+    try:
+        return _translate(sql)
+    except (SqlglotError, KeyError, ValueError) as error:
+        problem = f"this statement cannot be translated to Oracle's SQL ({error}): {sql}"
+        raise StorageError(problem=problem) from error
+
+
+def _translate(sql: str) -> Translation:
     tree: Node = parse_one(_expand(require_tenant(sql)), read="postgres")
     if isinstance(tree, exp.Insert) and (conflict := tree.args.get("conflict")):
         tree.set("conflict", None)
@@ -121,7 +131,7 @@ def _expand(sql: str) -> str:
 
 def _statement(tree: Node) -> Statement:
     outputs: tuple[str, ...] = ()
-    tree = tree.copy()
+    tree = _compare_rows(tree.copy())
     numbers = frozenset(_number_parameters(tree))
     if returning := tree.args.get("returning"):
         tree.set("returning", None)
@@ -150,7 +160,7 @@ def _number_parameters(tree: Node) -> Iterator[str]:
     """Yield the parameters that are numbers, by where they stand."""
     columns_of = _columns_of(tree)
     if isinstance(tree, exp.Insert) and isinstance(tree.expression, exp.Values):
-        for name, value in _values(tree).items():
+        for name, value in _values(tree).items() if isinstance(tree.this, exp.Schema) else ():
             if isinstance(value, exp.Placeholder) and columns_of[name].kind in NUMBERS:
                 yield value.name
     for placeholder in tree.find_all(exp.Placeholder):
@@ -160,8 +170,10 @@ def _number_parameters(tree: Node) -> Iterator[str]:
             for column in parent.find_all(exp.Column)
             if column.name in columns_of
         ]
-        is_number = isinstance(parent, exp.Limit | exp.Offset | exp.Add | exp.Sub | exp.Mul) or (
-            isinstance(parent, exp.Cast) and parent.to.this.value in ("BIGINT", "DOUBLE")
+        is_number = (
+            isinstance(parent, exp.Limit | exp.Offset | exp.Add | exp.Sub | exp.Mul)
+            or (isinstance(parent, exp.Cast) and parent.to.this.value in ("BIGINT", "DOUBLE"))
+            or (isinstance(parent, exp.EQ) and parent.expression.is_int)
         )
         is_compared = isinstance(parent, exp.Predicate | exp.Coalesce) and columns
         if is_number or (is_compared and columns[0] in NUMBERS):
@@ -365,6 +377,37 @@ def _mark_empty_texts(node: Node) -> Node:
     return node
 
 
+def _concatenate(tree: Node) -> Node:
+    """Keep what `||` returns for null and for an empty text, which Oracle treats alike."""
+    columns = _columns_of(tree)
+
+    def is_nullable(part: Node) -> bool:
+        if isinstance(part, exp.Placeholder):
+            return True
+        return isinstance(part, exp.Column) and columns[part.name].is_nullable
+
+    def without_mark(part: Node) -> Node:
+        if part.is_string or isinstance(part, exp.Cast):
+            return part.copy()
+        return exp.func("replace", part.copy(), exp.func("chr", exp.Literal.number(0)))
+
+    for node in list(tree.find_all(exp.DPipe)):
+        if isinstance(node.parent, exp.DPipe):
+            continue
+        if not node.find_ancestor(exp.Predicate, exp.Coalesce, exp.Case):
+            continue  # the engine removes the mark from what it reads
+        parts = list(node.flatten(unnest=False))
+        whole = without_mark(parts[0])
+        for part in parts[1:]:
+            whole = exp.DPipe(this=whole, expression=without_mark(part))
+        nullable = [part for part in parts if is_nullable(part)]
+        if nullable:
+            known = exp.and_(*[exp.Not(this=part.copy().is_(exp.null())) for part in nullable])
+            whole = exp.case().when(known, whole)
+        node.replace(whole)
+    return tree
+
+
 @_each(exp.Div)
 def _divide_integers(node: Node) -> Node:
     if isinstance(node.parent, exp.Anonymous):
@@ -507,10 +550,10 @@ def _is_condition(node: Node) -> bool:
 _REWRITES = (
     _drop_json_probe,
     _treat_large_texts,
+    _concatenate,
     _members_of_versions,
     _mark_empty_texts,
     _divide_integers,
-    _compare_rows,
     _select_values,
     _complete_select,
     _write_truth,
@@ -529,6 +572,7 @@ class Column:
 
     kind: str  # such as {key}
     oracle_type: str
+    is_nullable: bool
 
 
 @dataclass(frozen=True)
@@ -538,6 +582,7 @@ class Schema:
     columns: dict[tuple[str, str], Column]
     keys: dict[str, tuple[str, ...]]
     indexes: dict[str, tuple[str, ...]]  # table and columns by the name of the index
+    since: dict[str, int]  # the migration that creates each table
     skipped: frozenset[str]  # indexes whose columns another index has
 
 
@@ -554,7 +599,7 @@ def primary_key(table: str) -> tuple[str, ...]:
 @cache
 def schema() -> Schema:
     """Return the tables of the newest version."""
-    result = Schema({}, {}, {}, frozenset())
+    result = Schema({}, {}, {}, {}, frozenset())
     skipped = set()
     for migration in shipped("oracle"):
         for tree in _parse_script(migration.up):
@@ -566,9 +611,12 @@ def schema() -> Schema:
                 result.indexes[tree.this.name] = place
             for definition in tree.find_all(exp.ColumnDef):
                 table = tree.find(exp.Table).name
+                result.since.setdefault(table, migration.number)
                 kind = f"{{{definition.kind.sql().lower().removeprefix(_TYPE)}}}"
                 result.columns[table, definition.name] = Column(
-                    kind, _oracle_type(table, definition.name, kind)
+                    kind,
+                    _oracle_type(table, definition.name, kind),
+                    definition.find(exp.NotNullColumnConstraint) is None,
                 )
                 if definition.find(exp.PrimaryKeyColumnConstraint):
                     result.keys[table] = (definition.name,)
@@ -576,7 +624,7 @@ def schema() -> Schema:
                 result.keys[tree.find(exp.Table).name] = tuple(
                     identifier.name for identifier in key.find_all(exp.Identifier)
                 )
-    return Schema(result.columns, result.keys, result.indexes, frozenset(skipped))
+    return replace(result, skipped=frozenset(skipped))
 
 
 _TYPE = "retain_type_"

@@ -1,0 +1,233 @@
+"""Connections of python-oracledb in thin mode, a pool of them, and the translation of their errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import oracledb
+
+from retain.base.errors import (
+    Busy,
+    Full,
+    ReadOnly,
+    RetainError,
+    SettingsError,
+    StorageError,
+    Unreachable,
+)
+
+MIN_VERSION = 19
+FORMAT = "oracle://USER:PASSWORD@HOST:1521/SERVICE"
+OPTIONS = ("protocol", "wallet_location", "wallet_password", "ssl_server_dn_match")
+"""Options after the question mark of an address; `protocol=tcps` encrypts the connection."""
+LOST = {28, 1033, 1034, 1089, 1090, 3113, 3114, 3135, 12537, 12541, 12547, 12570}
+LOST_CODES = {"DPY-1001", "DPY-4011", "DPY-6000", "DPY-6005"}
+"""The connection is lost, or the server is down."""
+ROLLED_BACK = {60, 1555, 8177}
+"""A deadlock, a snapshot that is too old, and a serialization failure: a retry may succeed."""
+FULL = {257, 1536, 1652, 1653, 1654, 1658, 1688, 1691, 1693, 30036}
+READ_ONLY = {1456, 16000}
+BUSY = {54, 30006}
+NO_TABLE = 942
+DUPLICATE = 1
+PARENT_GONE = 2291
+HINTS = {
+    "ORA-01017": "check the user and the password of the address",
+    "ORA-28000": "the account is locked: `alter user … account unlock`",
+    "ORA-01045": "grant it to the user: `grant create session to …`",
+    "ORA-01031": "docs/guides/oracle.md lists the privileges of the owner and of the working user",
+    "ORA-01950": "give the owner space: `alter user … quota unlimited on users`",
+    "ORA-12514": "check the service name at the end of the address; `lsnrctl services` lists them",
+    "ORA-12505": "name a service, not a SID; `lsnrctl services` lists them",
+    "DPY-6001": "check the service name at the end of the address; `lsnrctl services` lists them",
+    "DPY-6003": "name a service, not a SID; `lsnrctl services` lists them",
+    "DPY-3010": f"retain needs Oracle Database {MIN_VERSION}c or newer",
+    "ORA-00942": "run `retain migrate up`, or grant the working user its privileges",
+    "ORA-12899": "the text is longer than its column in Oracle (4,000 bytes)",
+}
+"""What to do, by the code of an error."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """The parts of an address."""
+
+    user: str
+    password: str
+    host: str
+    port: int
+    service: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The address without its user and password."""
+        return f"oracle://{self.host}:{self.port}/{self.service}"
+
+
+def read_address(url: str, setting: str) -> Address:
+    """Parse an address; an error does not repeat the password."""
+    try:
+        parts = urlsplit(url)
+        options = tuple(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        address = Address(
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+            parts.hostname or "",
+            parts.port or 1521,
+            parts.path.strip("/"),
+            options,
+        )
+    except ValueError:
+        raise SettingsError(
+            where=setting,
+            problem=f"cannot be read; write {FORMAT}, with %xx for special characters",
+        ) from None
+    if not (address.user and address.host and address.service):
+        raise SettingsError(
+            where=setting, problem=f"needs a user, a host and a service name; write {FORMAT}"
+        )
+    unknown = [name for name, _ in options if name not in OPTIONS]
+    if unknown:
+        raise SettingsError(
+            where=setting, problem=f"has an unknown option {unknown[0]}; use {', '.join(OPTIONS)}"
+        )
+    return address
+
+
+def open_connection(address: Address) -> Any:
+    """Open a connection; large texts are read as texts."""
+    connection = oracledb.connect(
+        user=address.user,
+        password=address.password,
+        host=address.host,
+        port=address.port,
+        service_name=address.service,
+        tcp_connect_timeout=5.0,
+        **dict(address.options),
+    )
+    connection.outputtypehandler = _read_large_objects
+    connection.stmtcachesize = 200
+    return connection
+
+
+def _read_large_objects(cursor: Any, metadata: Any) -> Any:
+    if metadata.type_code is oracledb.DB_TYPE_CLOB:
+        return cursor.var(oracledb.DB_TYPE_LONG, arraysize=cursor.arraysize)
+    if metadata.type_code is oracledb.DB_TYPE_BLOB:
+        return cursor.var(oracledb.DB_TYPE_LONG_RAW, arraysize=cursor.arraysize)
+    return None
+
+
+class Pool:
+    """At most `size` connections at a time; the last one used is used first."""
+
+    def __init__(self, connect: Callable[[], Any], size: int, wait_seconds: float) -> None:
+        self._connect = connect
+        self._size = size
+        self._wait_seconds = wait_seconds
+        self._closed = False
+        self.reset()
+
+    def reset(self) -> object:
+        """Forget all connections, initially and in a forked child, and return the old ones."""
+        inherited = getattr(self, "_idle", None)
+        self._idle: list[Any] = []
+        self._slots = threading.BoundedSemaphore(self._size)
+        return inherited
+
+    def take(self) -> Any:
+        """Return a connection for the caller."""
+        if self._closed:
+            raise Unreachable(problem="it was closed")
+        if not self._slots.acquire(timeout=self._wait_seconds):
+            raise Busy(
+                problem=f"all {self._size} connections (postgres_pool) were in use for "
+                f"{self._wait_seconds:g} seconds"
+            )
+        try:
+            try:
+                return self._idle.pop()
+            except IndexError:
+                return self._connect()
+        except BaseException:  # an interruption must not lose the slot
+            self._slots.release()
+            raise
+
+    def give_back(self, connection: Any, *, is_usable: bool) -> None:
+        """Return a connection to the pool, or close it if it may be broken."""
+        try:
+            if is_usable and not self._closed:
+                self._idle.append(connection)
+            else:
+                close(connection)
+        finally:
+            self._slots.release()
+
+    def forget_idle(self) -> None:
+        """Close the idle connections: when one was lost, the others probably are."""
+        while self._idle:
+            try:
+                close(self._idle.pop())
+            except IndexError:
+                return
+
+    def figures(self) -> dict[str, float]:
+        """Return the pool's size and the number of idle connections."""
+        return {"pool_size": self._size, "pool_idle": len(self._idle)}
+
+    def close(self) -> None:
+        """Close the idle connections now, and the others when they are returned."""
+        self._closed = True
+        self.forget_idle()
+
+
+def close(connection: Any) -> None:
+    """Close a connection that may be lost already."""
+    try:
+        connection.close()
+    except oracledb.Error:
+        return
+
+
+def number_of(error: oracledb.Error) -> int:
+    """Return the number of an error, such as 1 for ORA-00001; 0 for an error of the driver."""
+    return int(getattr(error.args[0], "code", 0) or 0) if error.args else 0
+
+
+def is_lost(error: oracledb.Error) -> bool:
+    """Return whether the connection is gone."""
+    return number_of(error) in LOST or _full_code(error) in LOST_CODES
+
+
+def is_transient(error: oracledb.Error) -> bool:
+    """Return whether the same transaction may succeed later."""
+    return is_lost(error) or number_of(error) in {*ROLLED_BACK, PARENT_GONE}
+
+
+def translate_error(error: oracledb.Error) -> RetainError:
+    """Return the error of retain for an error of the driver or the server."""
+    number = number_of(error)
+    code = _full_code(error)
+    problem = str(error).strip().partition("\n")[0] or type(error).__name__
+    if hint := HINTS.get(code):
+        problem = f"{problem}; {hint}"
+    if is_lost(error) or code in ("ORA-12514", "ORA-12505", "ORA-12154", "DPY-6001", "DPY-6003"):
+        return Unreachable(problem=problem)
+    if code in ("ORA-01017", "ORA-28000", "ORA-01045", "DPY-3010", "DPY-4027"):
+        return SettingsError(where="database", problem=problem)
+    if number in FULL:
+        return Full(problem=problem)
+    if number in READ_ONLY:
+        return ReadOnly(problem=problem)
+    if number in ROLLED_BACK or number in BUSY or code == "DPY-4024":
+        return Busy(problem=problem)
+    return StorageError(problem=problem)
+
+
+def _full_code(error: oracledb.Error) -> str:
+    return str(getattr(error.args[0], "full_code", "")) if error.args else ""

@@ -1,0 +1,632 @@
+"""The Oracle engine (experimental): a pool, and transactions bound to one tenant.
+
+A read is a read-only transaction, which sees one snapshot. A write is an ordinary one. Each begins
+by naming the tenant: in the context that the policies of `security.py` read, where they are
+installed, and in the session's module and client identifier, for the administrator.
+
+Oracle commits before and after every change of a table, so a migration is not one transaction. A row
+of `retain_schema` without a time says that a step has begun; another process repeats such a step
+after a while, and ignores what is done already.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+import weakref
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import oracledb
+
+from retain.base.clock import Clock, from_datetime
+from retain.base.errors import InDoubt, Invalid, SettingsError, StorageError
+from retain.base.settings import Settings
+from retain.storage.database import (
+    EVERY_TENANT,
+    Finding,
+    Row,
+    SampledTable,
+    Step,
+    T,
+    Transaction,
+    Work,
+)
+from retain.storage.oracle import connections, security
+from retain.storage.oracle.connections import (
+    DUPLICATE,
+    MIN_VERSION,
+    NO_TABLE,
+    Pool,
+    is_lost,
+    is_transient,
+    number_of,
+    read_address,
+    translate_error,
+)
+from retain.storage.oracle.dialect import (
+    EMPTY,
+    OUTPUT,
+    PREFIX,
+    Statement,
+    migration_statements,
+    schema,
+    translate,
+)
+from retain.storage.transaction_database import forbid_in_transaction
+
+WAIT_SECONDS = 10.0
+"""The longest wait for a connection, or for a server that restarts."""
+ANSWER_SECONDS = 20.0
+"""The longest time for one statement, unless its transaction is `long`."""
+MIGRATION_SECONDS = 120.0
+"""After this time, the migration of another process is taken for interrupted."""
+LOCK_BUCKETS = 256
+"""Rows of `retain_locks`. Names with the same hash share a lock."""
+MAX_SHORT_BYTES = 4000
+"""Longer texts and bytes are sent as large objects."""
+NOW = "select cast(systimestamp at time zone 'UTC' as timestamp) from dual"
+LOCK = 'select "bucket" from "retain_locks" where "bucket" = :bucket for update'
+VERSION = 'select max("version") from "retain_schema" where "applied_at" is not null'
+CREATE_SCHEMA_TABLES = (
+    """create table "retain_schema" ("version" number(19) primary key,
+       "name" varchar2(600 byte) not null, "applied_at" number(19), "started_at" number(19))""",
+    'create table "retain_locks" ("bucket" number(19) primary key)',
+)
+CLAIMS = (
+    'select "started_at", "applied_at" from "retain_schema" where "version" = :version for update'
+)
+RELEASE = 'update "retain_schema" set "started_at" = null where "version" = :version'
+ALREADY_DONE = {1, 904, 942, 955, 1408, 1418, 1430, 1442, 1451}
+"""Errors of a statement that an interrupted migration has run before: the table, index or column
+is there or gone already, or the row exists."""
+_TABLE_NAME = re.compile("[a-z_]+")
+
+
+class FetchedRows(NamedTuple):
+    """The rows of a statement that has run."""
+
+    fetched: list[Row]
+
+    def rows(self) -> list[Row]:
+        return self.fetched
+
+
+class _Result(NamedTuple):
+    rows: list[Row]
+    row_count: int
+
+
+class OracleTransaction:
+    """Statements on one connection; the connection's owner begins and commits."""
+
+    def __init__(self, connection: Any, tenant: str, now: int) -> None:
+        self._connection = connection
+        self.tenant = tenant
+        self.now = now
+        self.has_streamed = False  # rows were handed out one by one: the work cannot be run again
+
+    def all(self, sql: str, **values: Any) -> list[Row]:
+        return self._run(sql, values).rows
+
+    def one(self, sql: str, **values: Any) -> Row | None:
+        rows = self._run(sql, values).rows
+        return rows[0] if rows else None
+
+    def run(self, sql: str, **values: Any) -> int:
+        return self._run(sql, values).row_count
+
+    def send(self, sql: str, **values: Any) -> FetchedRows:
+        return FetchedRows(self._run(sql, values).rows)
+
+    def lock_rows(self, sql: str, **values: Any) -> None:
+        self._run(sql + " for update", values)
+
+    def lock(self, name: str) -> None:
+        bucket = zlib.crc32(f"{self.tenant} {name}".encode()) % LOCK_BUCKETS
+        self._connection.cursor().execute(LOCK, {"bucket": bucket})
+
+    def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        translation = translate(sql)
+        if translation.update or translation.statement.outputs or len(rows) < 2:
+            for row in rows:
+                self._run(sql, dict(row))
+            return
+        statement = translation.statement
+        bound = [self._bind(statement, dict(row)) for row in rows]
+        with self._connection.cursor() as cursor:
+            _set_sizes(cursor, statement, bound)
+            cursor.executemany(statement.text, bound, batcherrors=translation.skips_duplicates)
+            if translation.skips_duplicates:
+                for error in cursor.getbatcherrors():
+                    if error.code != DUPLICATE:
+                        raise oracledb.DatabaseError(error)
+
+    def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
+        self.has_streamed = True
+        statement = translate(sql).statement
+        with self._connection.cursor() as cursor:
+            cursor.arraysize = 1000
+            bound = self._bind(statement, values)
+            _set_sizes(cursor, statement, [bound])
+            cursor.execute(statement.text, bound)
+            names = [column[0] for column in cursor.description]
+            for row in cursor:
+                yield dict(zip(names, _read(row), strict=True))
+
+    def columns(self, table: str) -> list[str]:
+        if not _TABLE_NAME.fullmatch(table):
+            return []
+        with self._connection.cursor() as cursor:
+            try:
+                cursor.execute(f'select * from "{table}" where 1 = 0')
+            except oracledb.DatabaseError as error:
+                if number_of(error) == NO_TABLE:
+                    return []
+                raise
+            return [column[0] for column in cursor.description]
+
+    def _run(self, sql: str, values: dict[str, Any]) -> _Result:
+        translation = translate(sql)
+        if translation.update is None:
+            return self._insert(translation.statement, values, translation.skips_duplicates)
+        result = self._execute(translation.update, values)
+        if result.row_count:
+            return result
+        result = self._insert(translation.statement, values, skips_duplicates=True)
+        if result.row_count:
+            return result
+        # Another transaction has just added the row, or the condition of the update excludes it.
+        return self._execute(translation.update, values)
+
+    def _insert(
+        self, statement: Statement, values: dict[str, Any], skips_duplicates: bool
+    ) -> _Result:
+        try:
+            return self._execute(statement, values)
+        except oracledb.IntegrityError as error:
+            if skips_duplicates and number_of(error) == DUPLICATE:
+                return _Result([], 0)  # Oracle has undone this statement alone
+            raise
+
+    def _execute(self, statement: Statement, values: dict[str, Any]) -> _Result:
+        with self._connection.cursor() as cursor:
+            bound = self._bind(statement, values)
+            _set_sizes(cursor, statement, [bound])
+            outputs = [cursor.var(_OUTPUT_TYPES[kind]) for kind in statement.outputs]
+            bound |= {f"{OUTPUT}{place}": output for place, output in enumerate(outputs)}
+            cursor.execute(statement.text, bound)
+            if outputs:
+                columns = [output.getvalue() or [] for output in outputs]
+                rows = [_read(row) for row in zip(*columns, strict=True)]
+                return _Result(rows, len(rows))
+            if cursor.description:
+                rows = [_read(row) for row in cursor.fetchall()]
+                return _Result(rows, len(rows))
+            return _Result([], cursor.rowcount)
+
+    def _bind(self, statement: Statement, values: dict[str, Any]) -> dict[str, Any]:
+        values["tenant"] = self.tenant
+        values["now"] = self.now
+        return {PREFIX + name: _encode(values[name]) for name in statement.parameters}
+
+
+def _encode(value: Any) -> Any:
+    """Return a value as Oracle stores it, where an empty text would be null."""
+    if value == "" and isinstance(value, str):
+        return EMPTY
+    return int(value) if isinstance(value, bool) else value
+
+
+def _read(row: Sequence[Any]) -> Row:
+    """Return a row of the driver: without the mark of empty texts, and with large objects read."""
+    return tuple([_decode(value) for value in row])
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace(EMPTY, "") if EMPTY in value else value
+    return _decode(value.read()) if hasattr(value, "read") else value
+
+
+_OUTPUT_TYPES = {
+    "{key}": oracledb.DB_TYPE_VARCHAR,
+    "{text}": oracledb.DB_TYPE_CLOB,
+    "{json}": oracledb.DB_TYPE_CLOB,
+    "{time}": oracledb.DB_TYPE_NUMBER,
+    "{int}": oracledb.DB_TYPE_NUMBER,
+    "{real}": oracledb.DB_TYPE_BINARY_DOUBLE,
+    "{blob}": oracledb.DB_TYPE_BLOB,
+}
+
+
+def _set_sizes(cursor: Any, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Name the types that the driver cannot know: large objects, and numbers that are null."""
+    sizes: dict[str, Any] = {}
+    for name in statement.parameters:
+        values = [row[PREFIX + name] for row in rows]
+        if any(isinstance(value, str) and _is_long(value) for value in values):
+            sizes[PREFIX + name] = oracledb.DB_TYPE_CLOB
+        elif any(
+            isinstance(value, bytes) and len(value) > MAX_SHORT_BYTES // 2 for value in values
+        ):
+            sizes[PREFIX + name] = oracledb.DB_TYPE_BLOB
+        elif name in statement.numbers and all(value is None for value in values):
+            sizes[PREFIX + name] = oracledb.DB_TYPE_NUMBER
+    if sizes:
+        cursor.setinputsizes(**sizes)
+
+
+def _is_long(text: str) -> bool:
+    if len(text) > MAX_SHORT_BYTES:
+        return True
+    return len(text) * 4 > MAX_SHORT_BYTES and len(text.encode()) > MAX_SHORT_BYTES
+
+
+class _TransientFailure(Exception):
+    """A failure after which a retry may succeed; `committing` if it happened during the commit."""
+
+    def __init__(self, cause: oracledb.Error, committing: bool = False) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.committing = committing
+
+
+class OracleDatabase:
+    """One Oracle database, shared by all threads of this process."""
+
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        now: Clock | None = None,
+        wait_seconds: float | None = None,
+    ) -> None:
+        self._address = read_address(url, "database")
+        self._owner = read_address(settings.owner_database or url, "owner_database")
+        self._settings = settings
+        self._clock = now
+        self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
+        self.name = self._address.name
+        self.is_cluster = False
+        self._known_tenants: set[str] = set()
+        self._is_protected = False
+        self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
+        with self._own_connection() as connection:  # a wrong address raises here
+            self._check_version(connection)
+            self._is_protected = security.is_installed(connection, self._owner.user)
+        _OPEN.add(self)
+
+    # -- reading and writing ---------------------------------------------------------------
+
+    def read(
+        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
+    ) -> T:
+        return self._run_with_retries(tenant, work, writes=False, idempotent=True, long=long)
+
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
+    ) -> T:
+        def with_tenant(tx: Transaction) -> T:
+            if tenant not in self._known_tenants and tenant != EVERY_TENANT:
+                tx.run(
+                    """insert into tenants (tenant, created_at) values (:tenant, :now)
+                       on conflict do nothing"""
+                )
+            return work(tx)
+
+        result = self._run_with_retries(
+            tenant, with_tenant, writes=True, idempotent=idempotent, long=long
+        )
+        self._known_tenants.add(tenant)
+        return result
+
+    def _run_with_retries(
+        self, tenant: str, work: Work[T], *, writes: bool, idempotent: bool, long: bool
+    ) -> T:
+        """Retry after lost connections and deadlocks, if the last try certainly changed nothing."""
+        forbid_in_transaction(self)
+        deadline = time.monotonic() + self._wait_seconds
+        pause = 0.01
+        in_doubt = False
+        while True:
+            try:
+                return self._run_once(tenant, work, writes=writes, long=long)
+            except _TransientFailure as failure:
+                in_doubt = in_doubt or failure.committing
+                is_late = time.monotonic() > deadline
+                if in_doubt and (not idempotent or is_late):
+                    raise InDoubt(problem=failure) from failure.cause
+                if is_late:
+                    raise translate_error(failure.cause) from failure.cause
+            except StorageError as error:
+                if in_doubt:
+                    raise InDoubt(problem=error) from error
+                raise
+            time.sleep(random.uniform(0, pause))
+            pause = min(pause * 2, 0.5)
+
+    def _run_once(self, tenant: str, work: Work[T], *, writes: bool, long: bool) -> T:
+        try:
+            connection = self._pool.take()
+        except oracledb.Error as error:
+            if is_transient(error):
+                raise _TransientFailure(error) from error
+            raise translate_error(error) from error
+        is_usable = is_committing = False
+        transaction: OracleTransaction | None = None
+        try:
+            connection.call_timeout = 0 if long else round(ANSWER_SECONDS * 1000)
+            transaction = self._begin(connection, tenant, writes=writes)
+            result = work(transaction)
+            is_committing = writes
+            connection.commit()
+            is_usable = True
+            return result
+        except oracledb.Error as error:
+            is_usable = not is_lost(error) and _roll_back(connection)
+            if not is_usable:
+                self._pool.forget_idle()
+            in_doubt = is_committing and is_lost(error)
+            has_streamed = transaction is not None and transaction.has_streamed
+            if (is_transient(error) or in_doubt) and not has_streamed:
+                raise _TransientFailure(error, in_doubt) from error
+            raise translate_error(error) from error
+        except Exception:  # whatever the caller's work raises
+            is_usable = _roll_back(connection)
+            raise
+        finally:  # an interrupted connection, perhaps in the middle of a call, is closed
+            self._pool.give_back(connection, is_usable=is_usable)
+
+    def _begin(self, connection: Any, tenant: str, *, writes: bool) -> OracleTransaction:
+        # The driver sends these with the next statement.
+        connection.module = "retain"
+        connection.client_identifier = tenant.encode()[:64].decode("utf-8", "ignore")
+        with connection.cursor() as cursor:
+            if not writes:
+                cursor.execute("set transaction read only")
+            if self._is_protected:
+                cursor.execute(security.ENTER, {"tenant": tenant})
+            now = self._clock() if self._clock else _database_time(cursor)
+        return OracleTransaction(connection, tenant, now)
+
+    # -- operating -------------------------------------------------------------------------
+
+    def tenants(self) -> list[str]:
+        sql = "select tenant from tenants where :tenant = '*' order by tenant"
+        return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
+
+    def version(self) -> int:
+        with self._own_connection() as connection, connection.cursor() as cursor:
+            return _version(cursor)
+
+    def step(self, step: Step) -> bool:
+        self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
+        deadline = time.monotonic() + MIGRATION_SECONDS
+        with self._own_connection(as_owner=True) as connection, connection.cursor() as cursor:
+            _create_schema_tables(cursor)
+            while _version(cursor) == step.number - int(step.up):
+                if _claim(cursor, step, take_over=time.monotonic() > deadline):
+                    self._apply(cursor, step)
+                    return True
+                time.sleep(random.uniform(0.1, 0.3))
+        return False
+
+    def _apply(self, cursor: Any, step: Step) -> None:
+        """Run a step that this process has claimed; after an error, others may repeat it at once."""
+        try:
+            if self._is_protected:
+                cursor.execute(security.MIGRATE)
+            for statement in migration_statements(step.script):
+                _run_unless_done(cursor, statement)
+            if step.up and self._owner.user != self._address.user:
+                security.protect(
+                    cursor, _tables_at(step.number), self._owner.user, self._address.user
+                )
+                self._is_protected = security.is_installed(cursor.connection, self._owner.user)
+            if step.up:
+                values = {"version": step.number, "now": _database_time(cursor)}
+                done = 'update "retain_schema" set "applied_at" = :now where "version" = :version'
+            else:
+                values = {"version": step.number}
+                done = 'delete from "retain_schema" where "version" = :version'
+            cursor.execute(done, values)
+            cursor.connection.commit()
+        except oracledb.Error:
+            if _roll_back(cursor.connection):
+                cursor.execute(RELEASE, {"version": step.number})
+                cursor.connection.commit()
+            raise
+
+    def script(self, step: Step) -> str:
+        statements = migration_statements(step.script)
+        if step.up and self._owner.user != self._address.user:
+            statements += security.grants(_tables_at(step.number), self._address.user)
+            statements += security.policies(self._owner.user, self._address.user)
+        lines = [f"{statement}\n/\n" for statement in statements]
+        return f"-- {step.number:04} {step.name}\n" + "".join(lines)
+
+    def distribute(self) -> str:
+        return ""
+
+    def refit(self) -> None:
+        """Do nothing: search uses no optional part of the server."""
+
+    def health(self) -> list[Finding]:
+        missing = []
+        with self._own_connection() as connection, connection.cursor() as cursor:
+            for table in sorted(schema().keys):
+                try:
+                    cursor.execute(f'select 1 from "{table}" where 1 = 0')
+                except oracledb.DatabaseError as error:
+                    missing.append(f"{table} ({str(error).partition(':')[0]})")
+            findings = [Finding("every table can be read", ", ".join(missing))]
+            if self._owner.user != self._address.user:
+                findings += security.findings(connection, self._owner.user, list(schema().keys))
+        return findings
+
+    def check_replica(self) -> None:
+        """Return None: there are no replicas."""
+
+    def engine(self) -> str:
+        with self._own_connection() as connection:
+            return f"Oracle Database {connection.version} (experimental), as {self._address.user}"
+
+    def estimate_rows(self, tenant: str, table: SampledTable) -> int:
+        rows = self.read(tenant, lambda tx: tx.one(table.count_sampled("")), long=True)
+        return int((rows or (0,))[0])
+
+    def figures(self) -> dict[str, float]:
+        return self._pool.figures()
+
+    def backup(self, target: Path) -> NoReturn:
+        raise Invalid(
+            field="backup",
+            problem="is not possible on Oracle; use Data Pump (expdp), or `retain export`",
+        )
+
+    def tidy_index(self) -> None:
+        """Do nothing: words are removed with their rows."""
+
+    def compact(self, *, emergency: bool = False) -> bool:
+        """Do nothing: Oracle reuses the space."""
+        return True
+
+    def close(self) -> None:
+        _OPEN.discard(self)
+        self._pool.close()
+
+    # -- connecting ------------------------------------------------------------------------
+
+    def _connect(self) -> Any:
+        connection = connections.open_connection(self._address)
+        self._set_up(connection)
+        return connection
+
+    def _set_up(self, connection: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("alter session set nls_comp = binary nls_sort = binary")
+            if self._owner.user != self._address.user:
+                cursor.execute(
+                    f"alter session set current_schema = {security.identifier(self._owner.user)}"
+                )
+
+    def _check_version(self, connection: Any) -> None:
+        major = int(str(connection.version).partition(".")[0])
+        if major < MIN_VERSION:
+            raise SettingsError(
+                where="database",
+                problem=f"is an Oracle Database {connection.version}; "
+                f"retain needs {MIN_VERSION}c or newer",
+            )
+
+    @contextmanager
+    def _own_connection(self, *, as_owner: bool = False) -> Iterator[Any]:
+        """Open a connection outside the pool."""
+        try:
+            connection = connections.open_connection(self._owner if as_owner else self._address)
+            try:
+                self._set_up(connection)
+                yield connection
+            finally:
+                connections.close(connection)
+        except oracledb.Error as error:
+            raise translate_error(error) from error
+
+
+def _roll_back(connection: Any) -> bool:
+    """Undo everything; return False if that fails."""
+    try:
+        connection.rollback()
+    except oracledb.Error:
+        return False
+    return True
+
+
+def _database_time(cursor: Any) -> int:
+    cursor.execute(NOW)
+    (moment,) = cursor.fetchone()
+    return from_datetime(moment.replace(tzinfo=UTC), "now")
+
+
+def _version(cursor: Any) -> int:
+    """Return the newest migration that was applied, 0 for none."""
+    try:
+        cursor.execute(VERSION)
+    except oracledb.DatabaseError as error:
+        if number_of(error) == NO_TABLE:
+            return 0
+        raise
+    return int((cursor.fetchone() or (0,))[0] or 0)
+
+
+def _create_schema_tables(cursor: Any) -> None:
+    for statement in CREATE_SCHEMA_TABLES:
+        _run_unless_done(cursor, statement)
+    cursor.execute('select count(*) from "retain_locks"')
+    if cursor.fetchone() == (0,):
+        rows = [{"bucket": bucket} for bucket in range(LOCK_BUCKETS)]
+        cursor.executemany('insert into "retain_locks" values (:bucket)', rows, batcherrors=True)
+        cursor.connection.commit()
+
+
+def _claim(cursor: Any, step: Step, *, take_over: bool) -> bool:
+    """Say that this process runs a step; return False while another one does.
+
+    take_over: another process that has begun the step has probably died
+    """
+    cursor.execute(CLAIMS, {"version": step.number})
+    row = cursor.fetchone()
+    values: dict[str, Any] = {"version": step.number, "now": _database_time(cursor)}
+    if row is None:
+        sql = 'insert into "retain_schema" ("version", "name", "started_at") values (:version, :name, :now)'
+        values |= {"name": step.name}
+    elif row[0] is None or row[1] is not None or take_over:
+        sql = """update "retain_schema" set "applied_at" = null, "started_at" = :now
+                 where "version" = :version"""
+    else:
+        return False
+    try:
+        cursor.execute(sql, values)
+    except oracledb.IntegrityError:  # another process was faster
+        return False
+    cursor.connection.commit()
+    return True
+
+
+def _run_unless_done(cursor: Any, statement: str) -> None:
+    """Run a statement of a migration, unless an interrupted run of it has done so before."""
+    try:
+        cursor.execute(statement)
+    except oracledb.DatabaseError as error:
+        if number_of(error) not in ALREADY_DONE:
+            raise
+
+
+def _tables_at(version: int) -> list[str]:
+    """Return the tables that a version has, apart from those of the engine itself."""
+    return [table for table, since in schema().since.items() if since <= version]
+
+
+_OPEN: weakref.WeakSet[OracleDatabase] = weakref.WeakSet()
+_ABANDONED: list[object] = []
+
+
+def _after_fork() -> None:
+    for database in list(_OPEN):
+        _ABANDONED.append(database._pool.reset())
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,455 @@
+"""The Oracle engine against a double of python-oracledb, and texts through H2.
+
+The double answers as the driver's documentation says: cursors, large objects, arrays of `returning`,
+batch errors, and errors with their codes. It records what the engine sends.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import oracledb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain import Memory
+from retain.base.errors import (
+    Busy,
+    Full,
+    InDoubt,
+    ReadOnly,
+    RetainError,
+    SettingsError,
+    StorageError,
+    Unreachable,
+)
+from retain.base.settings import Settings
+from retain.storage.database import Step
+from retain.storage.oracle import connections, security
+from retain.storage.oracle.connections import read_address, translate_error
+from retain.storage.oracle.engine import OracleDatabase
+from tests.h2 import oracle_error
+from tests.oracle import oracle_database
+
+URL = "oracle://retain_app:secret@db:1521/orclpdb"
+OWNED = Settings(owner_database="oracle://retain:secret@db:1521/orclpdb")
+
+
+class Lob:
+    """A large object, as output variables return it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def read(self) -> str:
+        return self.text
+
+
+class Variable:
+    """An output variable; for `returning` it has a list of values."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.values: list[Any] = []
+
+    def getvalue(self, position: int = 0) -> list[Any]:
+        return self.values
+
+
+class Server:
+    """What the double answers to each statement, by a pattern, and what it was sent."""
+
+    version = "19.23.0.0.0"
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, Any]] = [
+            ("systimestamp", [(datetime(2026, 1, 1),)]),
+            ("all_policies", [(0,)]),
+            ("session_privs", [(0,)]),
+            ('max\\("version"\\)', [(0,)]),
+            ('count\\(\\*\\) from "retain_locks"', [(1,)]),
+            ('"started_at", "applied_at"', []),
+        ]
+        self.sent: list[tuple[str, Any]] = []
+        self.sizes: list[dict[str, Any]] = []
+        self.opened: list[Connection] = []
+        self.on_commit: list[Exception] = []
+
+    def answer(self, pattern: str, *results: Any) -> None:
+        """Answer statements that match with these results in turn, the last one for ever."""
+        self.answers.insert(0, (pattern, list(results)))
+
+    def result(self, sql: str) -> Any:
+        for pattern, results in self.answers:
+            if re.search(pattern, sql):
+                if results and isinstance(results[0], list | Exception):
+                    return results.pop(0) if len(results) > 1 else results[0]
+                return results
+        return None
+
+    def statements(self, pattern: str) -> list[str]:
+        return [sql for sql, _ in self.sent if re.search(pattern, sql)]
+
+
+class Connection:
+    """A connection of the double."""
+
+    def __init__(self, server: Server, address: connections.Address) -> None:
+        self.server = server
+        self.address = address
+        self.version = server.version
+        self.call_timeout = 0
+        self.module = self.client_identifier = ""
+        self.is_closed = False
+        server.opened.append(self)
+
+    def cursor(self) -> Cursor:
+        return Cursor(self)
+
+    def commit(self) -> None:
+        self.server.sent.append(("commit", None))
+        if self.server.on_commit:
+            raise self.server.on_commit.pop(0)
+
+    def rollback(self) -> None:
+        self.server.sent.append(("rollback", None))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Cursor:
+    """A cursor of the double."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.description: list[tuple[str]] | None = None
+        self.rowcount = 0
+        self.arraysize = 100
+        self.rows: list[Any] = []
+        self.batch_errors: list[Any] = []
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def var(self, kind: Any) -> Variable:
+        return Variable(kind)
+
+    def setinputsizes(self, **sizes: Any) -> None:
+        self.connection.server.sizes.append(sizes)
+
+    def execute(self, sql: str, values: Any = None) -> None:
+        server = self.connection.server
+        server.sent.append((sql, values))
+        result = server.result(sql)
+        if isinstance(result, Exception):
+            raise result
+        outputs = [value for value in (values or {}).values() if isinstance(value, Variable)]
+        self.rows = list(result or [])
+        self.rowcount = len(self.rows)
+        self.description = None if outputs or result is None else [("c",)]
+        for place, output in enumerate(outputs):
+            output.values = [row[place] for row in self.rows]
+
+    def executemany(self, sql: str, rows: list[Any], *, batcherrors: bool = False) -> None:
+        self.connection.server.sent.append((sql, rows))
+        result = self.connection.server.result(sql)
+        self.batch_errors = [error.args[0] for error in result or []] if batcherrors else []
+
+    def getbatcherrors(self) -> list[Any]:
+        return self.batch_errors
+
+    def fetchone(self) -> Any:
+        return self.rows.pop(0) if self.rows else None
+
+    def fetchall(self) -> list[Any]:
+        return self.rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server()
+    monkeypatch.setattr(connections, "open_connection", lambda address: Connection(server, address))
+    return server
+
+
+def error(code: str, cls: type[oracledb.Error] = oracledb.DatabaseError) -> oracledb.Error:
+    return oracle_error(cls, f"{code}: what the server says")
+
+
+def opened(settings: Settings | None = None, wait_seconds: float = 30.0) -> OracleDatabase:
+    return OracleDatabase(URL, settings or Settings(), wait_seconds=wait_seconds)
+
+
+DELETE = "delete from state where tenant = :tenant and key = :key returning key, value, version"
+PUT = """insert into notes (tenant, user_id, agent, version, text, tokens, created_at, updated_at)
+         values (:tenant, '', '', 1, :text, 0, :now, :now)"""
+
+
+# -- errors ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "hint"),
+    [
+        ("ORA-00001", StorageError, ""),
+        ("ORA-00060", Busy, ""),
+        ("ORA-01555", Busy, ""),
+        ("ORA-03113", Unreachable, ""),
+        ("ORA-12541", Unreachable, ""),
+        ("DPY-4011", Unreachable, ""),
+        ("DPY-4024", Busy, ""),
+        ("ORA-12514", Unreachable, "check the service name"),
+        ("DPY-6001", Unreachable, "check the service name"),
+        ("ORA-01017", SettingsError, "check the user and the password"),
+        ("ORA-01045", SettingsError, "grant create session"),
+        ("DPY-3010", SettingsError, "19c or newer"),
+        ("ORA-01031", StorageError, "lists the privileges"),
+        ("ORA-00942", StorageError, "retain migrate up"),
+        ("ORA-01653", Full, ""),
+        ("ORA-01456", ReadOnly, ""),
+        ("ORA-12899", StorageError, "longer than its column"),
+    ],
+)
+def test_errors_are_typed_and_say_what_to_do(
+    code: str, expected: type[RetainError], hint: str
+) -> None:
+    translated = translate_error(error(code))
+    assert type(translated) is expected
+    assert code in str(translated)
+    assert hint in str(translated)
+
+
+def test_a_deadlock_is_retried(server: Server) -> None:
+    database = opened()
+    server.answer('INTO "notes"', error("ORA-00060"), [])
+    database.write("acme", lambda tx: tx.run(PUT, text="x"))
+    assert len(server.statements('INTO "notes"')) == 2
+    assert len(server.statements("rollback")) == 1
+
+
+def test_a_lost_connection_is_replaced(server: Server) -> None:
+    database = opened()
+    server.answer('FROM "notes"', error("ORA-03113"), [(1,)])
+    sql = "select version from notes where tenant = :tenant"
+    assert database.read("acme", lambda tx: tx.all(sql)) == [(1,)]
+    assert [connection.is_closed for connection in server.opened] == [True, True, False]
+
+
+def test_a_server_that_stays_away_is_unreachable(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = opened(wait_seconds=0.1)
+
+    def refuse(address: connections.Address) -> None:
+        raise error("ORA-12541", oracledb.OperationalError)
+
+    monkeypatch.setattr(connections, "open_connection", refuse)
+    with pytest.raises(Unreachable, match="ORA-12541"):
+        database.read("acme", lambda tx: None)
+
+
+def test_a_connection_that_is_lost_in_the_commit_leaves_doubt(server: Server) -> None:
+    database = opened()
+    server.on_commit = [error("ORA-03113")]
+    with pytest.raises(InDoubt):
+        database.write("acme", lambda tx: tx.run(PUT, text="x"))
+    server.on_commit = [error("ORA-03113")]
+    database.write("acme", lambda tx: tx.run(PUT, text="x"), idempotent=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("oracle://host/service", "needs a user, a host and a service name"),
+        ("oracle://u:p@host", "needs a user, a host and a service name"),
+        ("oracle://u:p@host:port/service", "cannot be read"),
+        ("oracle://u:p@host/service?walet=x", "unknown option walet"),
+    ],
+)
+def test_a_wrong_address_is_rejected(url: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem) as caught:
+        read_address(url, "database")
+    assert ":p@" not in str(caught.value)
+
+
+def test_an_address_has_options_for_wallets() -> None:
+    url = "oracle://u:p%40@host/service?protocol=tcps&wallet_location=%2Fwallet"
+    address = read_address(url, "database")
+    assert (address.password, address.port, address.name) == (
+        "p@",
+        1521,
+        "oracle://host:1521/service",
+    )
+    assert dict(address.options) == {"protocol": "tcps", "wallet_location": "/wallet"}
+
+
+def test_an_old_server_is_rejected(server: Server) -> None:
+    server.version = "12.2.0.1.0"
+    with pytest.raises(SettingsError, match=r"12\.2\.0\.1\.0; retain needs 19c or newer"):
+        opened()
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("retain.storage.oracle")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "oracledb", None)
+    with pytest.raises(SettingsError, match=r"install retain\[oracle\]"):
+        Memory.open(URL)
+
+
+# -- statements ------------------------------------------------------------------------------
+
+
+def test_returning_gives_arrays_and_reads_large_objects(server: Server) -> None:
+    database = opened()
+    server.answer('DELETE FROM "state"', [("a", Lob("x" * 9000), 1), ("b", Lob("\0"), 2)])
+    rows = database.write("acme", lambda tx: tx.all(DELETE, key="a"))
+    assert rows == [("a", "x" * 9000, 1), ("b", "", 2)]
+    (values,) = [values for sql, values in server.sent if sql.startswith('DELETE FROM "state"')]
+    kinds = [value.kind for value in values.values() if isinstance(value, Variable)]
+    assert kinds == [oracledb.DB_TYPE_VARCHAR, oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_NUMBER]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_large"), [("x" * 4000, False), ("x" * 4001, True), ("ä" * 2001, True), ("", False)]
+)
+def test_long_texts_are_sent_as_large_objects(server: Server, text: str, is_large: bool) -> None:
+    database = opened()
+    database.write("acme", lambda tx: tx.run(PUT, text=text))
+    assert ({"p_text": oracledb.DB_TYPE_CLOB} in server.sizes) is is_large
+    (values,) = [values for sql, values in server.sent if 'INTO "notes"' in sql]
+    assert values["p_text"] == (text or "\0")
+
+
+def test_a_null_number_is_sent_with_its_type(server: Server) -> None:
+    database = opened()
+    sql = "select 1 from state where tenant = :tenant and version = coalesce(:version, version)"
+    database.read("acme", lambda tx: tx.all(sql, version=None))
+    assert server.sizes == [{"p_version": oracledb.DB_TYPE_NUMBER}]
+
+
+def test_existing_rows_are_skipped_and_other_errors_are_raised(server: Server) -> None:
+    database = opened()
+    sql = PUT + " on conflict do nothing"
+    duplicate = error("ORA-00001", oracledb.IntegrityError)
+    server.answer('INTO "notes"', duplicate)
+    assert database.write("acme", lambda tx: tx.run(sql, text="x")) == 0
+    rows = [{"text": "x"}, {"text": "y"}]
+    server.answer('INTO "notes"', [duplicate])
+    database.write("acme", lambda tx: tx.many(sql, rows))
+    server.answer('INTO "notes"', [duplicate, error("ORA-01400")])
+    with pytest.raises(StorageError, match="ORA-01400"):
+        database.write("acme", lambda tx: tx.many(sql, rows))
+
+
+# -- isolation -------------------------------------------------------------------------------
+
+
+def test_the_working_user_gets_only_its_rights(server: Server) -> None:
+    database = opened(settings=OWNED)
+    assert database.step(Step(1, "first", "select 1;", up=True))
+    owner = [connection for connection in server.opened if connection.address.user == "retain"]
+    assert len(owner) == 1
+    grants = server.statements("^grant")
+    assert 'grant select, insert, update, delete on "messages" to RETAIN_APP' in grants
+    assert 'grant select on "retain_locks" to RETAIN_APP' in grants
+    assert 'grant select on "retain_schema" to RETAIN_APP' in grants
+    assert "grant execute on retain_context to RETAIN_APP" in grants
+    assert len(server.statements("dbms_rls.add_policy")) == 1
+    assert list(security.grants(["audit"], "retain_app"))[0] == (
+        'grant select, insert, update ("subject") on "audit" to RETAIN_APP'
+    )
+
+
+def test_without_the_right_to_policies_a_finding_says_what_to_do(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = opened(settings=OWNED)
+    server.answer("add_policy", error("ORA-06550"))
+    assert database.step(Step(1, "first", "select 1;", up=True))
+    assert "grant execute on dbms_rls to RETAIN" in caplog.text
+    (problem,) = [finding.problem for finding in database.health() if finding.problem]
+    assert "grant execute on dbms_rls to RETAIN" in problem
+
+
+def test_a_transaction_names_its_tenant_to_the_policies(server: Server) -> None:
+    server.answer("all_policies", [(52,)])
+    database = opened(settings=OWNED)
+    database.read("acme", lambda tx: tx.all("select version from notes where tenant = :tenant"))
+    sent = [sql for sql, _ in server.sent]
+    assert "alter session set current_schema = RETAIN" in sent
+    begin = sent.index("set transaction read only")
+    assert sent[begin + 1] == security.ENTER
+    assert server.sent[begin + 1][1] == {"tenant": "acme"}
+    assert server.opened[-1].module == "retain"
+    assert server.opened[-1].client_identifier == "acme"
+
+
+def test_an_interrupted_migration_is_repeated(server: Server) -> None:
+    """Oracle commits every change of a table, so a step may be half done."""
+    database = opened()
+    server.answer('"started_at", "applied_at"', [(None, None)])
+    server.answer('CREATE TABLE "notes"', error("ORA-00955"))
+    script = "create table notes (tenant {key} not null primary key);"
+    assert database.step(Step(1, "first", script, up=True))
+    server.answer('CREATE TABLE "notes"', error("ORA-01950"))
+    with pytest.raises(StorageError, match="quota"):
+        database.step(Step(1, "first", script, up=True))
+    assert server.statements('"started_at" = null')
+
+
+# -- on H2 -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def h2_memory() -> Iterator[Memory]:
+    for url in oracle_database("h2"):
+        memory = Memory.open(url)
+        yield memory
+        memory.close()
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+
+
+@pytest.mark.slow
+@given(text=TEXTS, length=st.sampled_from([0, 1, 3999, 4001, 40_000]))
+def test_every_text_comes_back(h2_memory: Memory, text: str, length: int) -> None:
+    """Empty, long and unusual texts, through the columns of each type."""
+    text += "é" * length
+    put = """insert into notes (tenant, user_id, agent, version, text, tokens, created_at, updated_at)
+             values (:tenant, :key, '', 1, :text, 0, :now, :now)"""
+    read = """select user_id, agent, text, case when text = :text then 1 else 0 end
+              from notes where tenant = :tenant and user_id = :key"""
+    key = text[:100]
+
+    def work(tx: Any) -> Any:
+        tx.run("delete from notes where tenant = :tenant")
+        tx.run(put, key=key, text=text)
+        return tx.all(read, key=key, text=text)
+
+    assert h2_memory.database.write("acme", work) == [(key, "", text, 1)]
+
+
+@pytest.mark.slow
+def test_search_finds_words_and_meanings(h2_memory: Memory) -> None:
+    me = h2_memory.scope(tenant="acme", user="ada", agent="scout")
+    other = h2_memory.scope(tenant="acme", user="bob", agent="scout")
+    me.entries.add("My sister Clara lives in Lisbon.", kind="core")
+    me.entries.add("The build takes eleven minutes.", kind="core")
+    other.entries.add("Clara is the name of my cat.", kind="core")
+    hits = me.search("where does Clara live")
+    assert hits[0].text == "My sister Clara lives in Lisbon."
+    assert "cat" not in " ".join(hit.text for hit in hits)
