@@ -177,7 +177,9 @@ def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> Non
             assert process.stop(timeout=5) == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_server_behind_a_proxy_accepts_requests_until_the_proxy_notices(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -99,6 +99,7 @@ def test_each_server_has_its_own_rate_limit(servers: tuple[RunningServer, Runnin
         assert set(statuses) == {200}
 
 
+@pytest.mark.slow
 def test_mcp_needs_no_session(servers: tuple[RunningServer, RunningServer]) -> None:
     """Any server answers any request, also without an `initialize`."""
     first, second = servers
