@@ -100,6 +100,7 @@ def run_script(connection: Connection, script: str, schema: str, role: str) -> N
         if statement:
             connection.execute(statement)
     distribute(connection, schema, role)
+    add_triggers(connection, schema)
 
 
 def local_tables(connection: Connection, schema: str) -> list[str]:
@@ -108,7 +109,7 @@ def local_tables(connection: Connection, schema: str) -> list[str]:
 
 
 def is_complete(connection: Connection, schema: str) -> bool:
-    """Return whether `distribute` would change nothing."""
+    """Return whether `distribute` and `add_triggers` would change nothing."""
     return not local_tables(connection, schema) and _adds_words(connection, schema)
 
 
@@ -142,6 +143,15 @@ def distribute(connection: Connection, schema: str, role: str) -> None:
             "select truncate_local_data_after_distributing_table(%s)",
             (Identifier(schema, table).as_string(),),
         )
+
+
+def add_triggers(connection: Connection, schema: str) -> None:
+    """Let the workers add and remove the words of rows.
+
+    Not in the transaction that distributes the tables: there, Citus creates functions over
+    another connection to a worker, and would wait for itself.
+    """
+    allow_changes(connection)
     search_items = Identifier(schema, "search_items").as_string()
     if connection.execute("select to_regclass(%s)", (search_items,)).fetchone() != (None,):
         connection.execute(_REMOVED_WORDS)

@@ -13,7 +13,7 @@ import re
 import subprocess
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -434,15 +434,21 @@ class PostgresDatabase:
     def distribute(self) -> str:
         if not self.is_cluster:
             return ""
+        role = self._settings.postgres_role
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+            changes: list[Callable[[], None]] = [
+                lambda: citus.distribute(connection, roles.SCHEMA, role),
+                lambda: citus.add_triggers(connection, roles.SCHEMA),
+            ]
             try:
-                with connection.transaction():
-                    connection.execute("select pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-                    if not citus.is_complete(connection, roles.SCHEMA):
-                        set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
-                        connection.execute(set_path)
-                        citus.distribute(connection, roles.SCHEMA, self._settings.postgres_role)
-                    return citus.layout(connection, roles.SCHEMA)
+                for change in changes:
+                    with connection.transaction():
+                        connection.execute("select pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+                        if not citus.is_complete(connection, roles.SCHEMA):
+                            set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
+                            connection.execute(set_path)
+                            change()
+                return citus.layout(connection, roles.SCHEMA)
             except errors.InsufficientPrivilege:
                 return "Some tables are not distributed: run `retain migrate up` as their owner."
 
