@@ -340,6 +340,7 @@ def populate(me: Scope, mark: str = KEEP) -> None:
         make(me, mark)
 
 
+@pytest.mark.slow_on_postgres
 @kinds
 def test_another_tenant_reads_and_changes_nothing(
     memory: Memory, me: Scope, kind: type[Kind]
@@ -471,6 +472,7 @@ def hashed(memory: Memory, user: str) -> str:
     return hashlib.sha256(exported(memory, tenants=["acme"], user=user)).hexdigest()
 
 
+@pytest.mark.slow_on_postgres
 def test_erasing_a_user_leaves_other_users_unchanged(
     open_memory: Callable[..., Memory],
 ) -> None:

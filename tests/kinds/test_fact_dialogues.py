@@ -253,6 +253,7 @@ def learn(memory: Memory, now: Now) -> None:
     assert (result.failed, result.left) == (0, 0)
 
 
+@pytest.mark.slow_on_postgres
 def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     open_memory: Open, now: Now, engine: str
 ) -> None:

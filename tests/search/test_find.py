@@ -216,16 +216,20 @@ def test_removed_objects_are_gone_from_every_ranker(url: str) -> None:
 def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
     """In a corpus of which 99 % has expired, the top 10 are live."""
     me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
-    for number in range(1000):
-        ttl = None if number % 100 == 7 else 60
-        others = " ".join(
-            word(number * step % 1000) for step in (1, 3, 7, 9, 11)
-        )  # otherwise they are duplicates, and folded
-        me.state.set(
-            f"key{number}",
-            f"pumpkin pumpkin {word(number)}" if ttl else f"a pumpkin among {others}",
-            ttl=ttl,
-        )
+
+    def fill(me: Scope) -> None:
+        for number in range(1000):
+            ttl = None if number % 100 == 7 else 60
+            others = " ".join(
+                word(number * step % 1000) for step in (1, 3, 7, 9, 11)
+            )  # otherwise they are duplicates, and folded
+            me.state.set(
+                f"key{number}",
+                f"pumpkin pumpkin {word(number)}" if ttl else f"a pumpkin among {others}",
+                ttl=ttl,
+            )
+
+    me.transaction(fill)
     now.pass_days(1)
     hits = me.search("pumpkin", limit=10)
     assert sorted(hit.title for hit in hits) == sorted(

@@ -159,6 +159,7 @@ def test_down_to_nothing_and_up_again_under_an_open_memory(url: str) -> None:
         assert memory.tenants() == ["acme"]
 
 
+@pytest.mark.slow_on_postgres
 def test_a_fresh_schema_equals_a_migrated_one(url: str, empty_url: str, engine: str) -> None:
     """Every migration goes up, down and up. CHAOS=full then goes down to every version,
     with rows.
