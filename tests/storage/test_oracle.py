@@ -293,6 +293,9 @@ def test_an_address_has_options_for_wallets() -> None:
         "oracle://host:1521/service",
     )
     assert dict(address.options) == {"protocol": "tcps", "wallet_location": "/wallet"}
+    assert address.arguments == {"protocol": "tcps", "wallet_location": "/wallet"}
+    (option,) = read_address("oracle://u:p@h/s?ssl_server_dn_match=false", "x").arguments.items()
+    assert option == ("ssl_server_dn_match", False)
 
 
 def test_an_old_server_is_rejected(server: Server) -> None:
@@ -319,7 +322,7 @@ def test_returning_gives_arrays_and_reads_large_objects(server: Server) -> None:
     assert rows == [("a", "x" * 9000, 1), ("b", "", 2)]
     (values,) = [values for sql, values in server.sent if sql.startswith('DELETE FROM "state"')]
     kinds = [value.kind for value in values.values() if isinstance(value, Variable)]
-    assert kinds == [oracledb.DB_TYPE_VARCHAR, oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_NUMBER]
+    assert kinds == [oracledb.DB_TYPE_VARCHAR, oracledb.DB_TYPE_CLOB, int]
 
 
 @pytest.mark.parametrize(

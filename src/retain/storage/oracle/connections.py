@@ -68,6 +68,12 @@ class Address:
         """The address without its user and password."""
         return f"oracle://{self.host}:{self.port}/{self.service}"
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options as the driver takes them."""
+        words = {"true": True, "false": False}
+        return {name: words.get(value.lower(), value) for name, value in self.options}
+
 
 def read_address(url: str, setting: str) -> Address:
     """Parse an address; an error does not repeat the password."""
@@ -108,7 +114,7 @@ def open_connection(address: Address) -> Any:
         port=address.port,
         service_name=address.service,
         tcp_connect_timeout=5.0,
-        **dict(address.options),
+        **address.arguments,
     )
     connection.outputtypehandler = _read_large_objects
     connection.stmtcachesize = 200

@@ -239,8 +239,8 @@ _OUTPUT_TYPES = {
     "{key}": oracledb.DB_TYPE_VARCHAR,
     "{text}": oracledb.DB_TYPE_CLOB,
     "{json}": oracledb.DB_TYPE_CLOB,
-    "{time}": oracledb.DB_TYPE_NUMBER,
-    "{int}": oracledb.DB_TYPE_NUMBER,
+    "{time}": int,
+    "{int}": int,
     "{real}": oracledb.DB_TYPE_BINARY_DOUBLE,
     "{blob}": oracledb.DB_TYPE_BLOB,
 }
