@@ -79,7 +79,7 @@ def test_nothing_due_costs_the_same_in_a_larger_database(
     tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "MAX_COUNTED", 3)
-    monkeypatch.setattr(engine, "SAMPLED_ROWS", 3)
+    monkeypatch.setattr(engine, "SAMPLED_ROWS", (2, 3))
     settings = Settings(
         database=f"sqlite:///{tmp_path}/growth.db",
         embedder="static",

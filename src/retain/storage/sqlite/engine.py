@@ -51,8 +51,9 @@ from retain.storage.sqlite.fork import ConnectionGate
 from retain.storage.sqlite.group_commit import GroupCommit, Job
 from retain.storage.transaction_database import forbid_in_transaction
 
-SAMPLED_ROWS = 5_000
-"""Rows that an estimate of a table's size looks at."""
+SAMPLED_ROWS = (500, 5_000)
+"""Rows that an estimate of a table's size looks at: more if the tenant has few of the first ones."""
+MIN_SAMPLED_HITS = 250
 MAX_IDLE_READERS = 16
 BALLAST_MIB = 16
 """The reserve file beside the database, which `retain purge --emergency` deletes. 0: none."""
@@ -404,16 +405,20 @@ class SqliteDatabase:
             if low is None:
                 return 0
             numbers = range(low, high + 1)
-            sample = random.sample(numbers, min(SAMPLED_ROWS, len(numbers)))
-            # `not indexed` makes SQLite look the rows up by their numbers.
-            (hits,) = tx.one(
-                table.count_sampled(
-                    "not indexed join (select value as sampled from json_each(:sample))"
-                    " on sampled = rowid"
-                ),
-                sample=json.dumps(sample),
-            ) or (0,)
-            estimate: int = round(hits * len(numbers) / len(sample))
+            hits = size = 0
+            for sampled_rows in SAMPLED_ROWS:
+                size = min(sampled_rows, len(numbers))
+                # `not indexed` makes SQLite look the rows up by their numbers.
+                (hits,) = tx.one(
+                    table.count_sampled(
+                        "not indexed join (select value as sampled from json_each(:sample))"
+                        " on sampled = rowid"
+                    ),
+                    sample=json.dumps(random.sample(numbers, size)),
+                ) or (0,)
+                if hits >= MIN_SAMPLED_HITS:
+                    break
+            estimate: int = round(hits * len(numbers) / size)
             return estimate
 
         return self.read(tenant, work)
