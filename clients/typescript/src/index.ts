@@ -64,6 +64,7 @@ export class Scope extends ScopeVerbs {
 
   /** Run one turn and yield its events as they happen; a stream that breaks off is resumed.
    *
+   * If the server stops during the turn, another one starts the answer again, with a new event `start`.
    * In a group, an agent that fails sends an `error` event. If no agent answers, the first error is thrown at the end.
    */
   async *chatStream(message: string, options: ChatOptions = {}): AsyncGenerator<ChatEvent, void> {
@@ -93,7 +94,17 @@ export class Scope extends ScopeVerbs {
           const event = parsed as unknown as ChatEvent;
           if (event.event === "start") resumePath = event.data.resume;
           if (event.event === "message") isAnswered = true;
-          if (event.event === "error") firstError ??= errorOfEvent(event.data);
+          if (event.event === "error") {
+            const error = errorOfEvent(event.data);
+            if (error.code === "overloaded" && !agents && retriesLeft) {
+              // The server stops. The same request with the same key continues the turn at another one.
+              start.body.session_id = event.data.session_id;
+              resumePath = "";
+              lastId = 0;
+              throw error;
+            }
+            firstError ??= error;
+          }
           yield event;
         }
         throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");

@@ -293,6 +293,24 @@ test("a chat is resumed after a response of a busy server or of a proxy", async 
   }
 });
 
+test("another server continues the turn of one that stops", async () => {
+  let calls = 0;
+  const data = { type: "Overloaded", detail: "It is being stopped.", status: 503, session_id: "", key: "k" };
+  const stopping: typeof fetch = async (input, init) => {
+    if (!String(input).endsWith("/api/chat") || calls++) return fetch(input, init);
+    data.session_id = JSON.parse(String(init?.body)).session_id;
+    return new Response(`id: 7\nevent: error\ndata: ${JSON.stringify(data)}\n\nid: 8\nevent: done\ndata: {}\n\n`);
+  };
+  const me = scope({ fetch: stopping });
+  const session = await me.sessions.resume();
+  const names: string[] = [];
+  for await (const { event } of me.chatStream("Hello", { session: session.id })) names.push(event);
+  assert.equal(calls, 2);
+  assert.equal(names[0], "start");
+  assert.equal(names.at(-1), "message");
+  assert.ok(!names.includes("error"));
+});
+
 test("the error of an agent ends a chat without a retry", async () => {
   let calls = 0;
   const data = { type: "ModelUnavailable", detail: "The model is down.", status: 503, session_id: "s", key: "k" };
