@@ -25,7 +25,11 @@ EVERY_TENANT = "*"
 
 
 class Sent(Protocol):
-    """A statement whose result may still be on its way."""
+    """A statement whose result may still be on its way.
+
+    Its rows can be read after the commit, too. A unit of work that returns it, instead of its rows,
+    needs a single round trip.
+    """
 
     def rows(self) -> list[Row]:
         """Return all rows of the result; wait for it if necessary."""

@@ -505,9 +505,10 @@ def window_rows(
     chatter = 0 if turns_only else 1
     upto = _MAX_SEQ if before is None else before - 1
 
-    def work(tx: Transaction) -> list[Row]:
-        if last is not None and minutes is None and tokens is None:
-            rows = tx.all(
+    if last is not None and minutes is None and tokens is None:
+        # The result is read after the commit, which then shares its round trip.
+        sent = messages._read(
+            lambda tx: tx.send(
                 _NEWEST_OWN_MESSAGES,
                 session=session,
                 user=owner.user,
@@ -515,9 +516,13 @@ def window_rows(
                 chatter=chatter,
                 size=last,
             )
-            if not rows:
-                own_session(tx, owner, session)
-            return rows[::-1]
+        )
+        rows = sent.rows()
+        if not rows:
+            messages._read(lambda tx: own_session(tx, owner, session))
+        return rows[::-1]
+
+    def work(tx: Transaction) -> list[Row]:
         first = own_session(tx, owner, session)
         if minutes is None and tokens is None:
             return _rows_between(tx, session, first, upto, chatter)
