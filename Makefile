@@ -122,7 +122,7 @@ mcp-packages: node
 system-packages:
 	@bash scripts/test_tools.sh packages
 
-deployment-tools: tests
+deployment-tools: tests node
 	@bash scripts/test_tools.sh deployment
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks --group deploy
 

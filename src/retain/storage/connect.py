@@ -14,6 +14,7 @@ from retain.storage import files
 from retain.storage.database import Database, Finding
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
+from retain.storage.oracle.address import read_address
 from retain.storage.oracle.foreign_schema import ForeignSchema
 from retain.storage.postgres.dump import DUMP_HEAD, verify_dump
 from retain.storage.postgres.foreign_tables import ForeignServer
@@ -139,6 +140,21 @@ def lost_commits(settings: Settings) -> int:
             return 0
         time.sleep(pause)  # another process may just be writing to it
     return lost
+
+
+def liquibase_changelog(settings: Settings) -> str:
+    """Return the migrations for Oracle Database as a Liquibase changelog, for the users in the settings."""
+    try:
+        # Imported here because they need the extra `oracle`.
+        from retain.storage.oracle.liquibase import changelog
+    except ImportError as error:
+        problem = f"Oracle requires the extra `oracle` ({error}); install retain[oracle]"
+        raise SettingsError(where="database", problem=problem) from error
+    if not settings.database.startswith("oracle://"):
+        return changelog("retain", "retain")
+    worker = read_address(settings.database, "database")
+    owner = read_address(settings.owner_database or settings.database, "owner_database")
+    return changelog(owner.parameters["user"], worker.parameters["user"])
 
 
 def foreign(source: str) -> ForeignFile | ForeignServer | ForeignSchema:
