@@ -13,7 +13,7 @@ MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all test-cluster test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools pytest test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all test-cluster test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools pytest test-page test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,8 @@ serve: setup ## Run the server and the web app; set HOST, PORT and DATABASE to c
 site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12 or newer)
 	@.venv/bin/python scripts/build_site.py
 
-test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
-	@$(MAKE) --no-print-directory --jobs 4 site test-tools client pytest-cache  # most of the time is spent waiting for the network
+test: ## Run the test suite, on SQLite and PostgreSQL, and in a browser
+	@$(MAKE) --no-print-directory --jobs 5 test-page test-tools client pytest-cache  # most of the time is spent waiting for the network
 	@$(MAKE) --no-print-directory --jobs 2 pytest test-site
 
 test-all: MCP_PACKAGES = clients
@@ -128,6 +128,9 @@ deployment-tools: tests node
 
 pytest: tests
 	$(RUN) pytest -n 4 --maxschedchunk 8 $(ARGS)
+
+test-page: node
+	@.venv/bin/python scripts/build_site.py
 
 test-site: site
 	$(RUN) python scripts/build_site.py run test
