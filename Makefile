@@ -31,7 +31,7 @@ test: ## Run the test suite, on SQLite and PostgreSQL, and in a browser
 
 test-all: MCP_PACKAGES = clients
 test-all: test-tools deployment-tools site client ## Run every test on every database, including the slow ones
-	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --maxschedchunk 8 --timeout 1800 $(ARGS)
+	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --maxschedchunk 32 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Check lint, format, types and generated files
 	$(RUN) ruff check .
@@ -127,7 +127,7 @@ deployment-tools: tests node
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks --group deploy
 
 pytest: tests
-	$(RUN) pytest -n 4 --maxschedchunk 8 $(ARGS)
+	$(RUN) pytest -n 4 --maxschedchunk 32 $(ARGS)
 
 test-page: node
 	@.venv/bin/python scripts/build_site.py
