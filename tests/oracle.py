@@ -10,6 +10,7 @@ from typing import Any
 from retain import Memory
 from retain.base.settings import Settings
 from retain.storage.oracle import connections
+from retain.storage.oracle.address import Address, read_address
 from retain.storage.oracle.dialect import schema
 from tests.h2 import H2Database
 
@@ -24,7 +25,7 @@ def h2() -> H2Database:
     """Return the H2 database of this process, which addresses with the host `h2` mean from now on."""
     database = H2Database()
 
-    def open_connection(address: connections.Address) -> Any:
+    def open_connection(address: Address) -> Any:
         return database.connect() if address.host == "h2" else _open_connection(address)
 
     connections.open_connection = open_connection
@@ -45,7 +46,7 @@ def oracle_database(engine: str) -> Iterator[str]:
 
 def remove_rows(url: str) -> None:
     """Remove the rows of all tenants."""
-    address = connections.read_address(url, "database")
+    address = read_address(url, "database")
     with connections.open_connection(address) as connection, connection.cursor() as cursor:
         for table in reversed(schema().keys):  # those that refer to others come first
             cursor.execute(f'delete from "{table}"')

@@ -31,7 +31,8 @@ from retain.base.errors import (
 from retain.base.settings import Settings
 from retain.storage.database import Step
 from retain.storage.oracle import connections, security
-from retain.storage.oracle.connections import read_address, translate_error
+from retain.storage.oracle.address import Address
+from retain.storage.oracle.connections import translate_error
 from retain.storage.oracle.engine import OracleDatabase
 from tests.h2 import oracle_error
 from tests.oracle import oracle_database
@@ -99,7 +100,7 @@ class Server:
 class Connection:
     """A connection of the double."""
 
-    def __init__(self, server: Server, address: connections.Address) -> None:
+    def __init__(self, server: Server, address: Address) -> None:
         self.server = server
         self.address = address
         self.version = server.version
@@ -231,6 +232,13 @@ def test_errors_are_typed_and_say_what_to_do(
     assert hint in str(translated)
 
 
+def test_the_cause_of_a_failed_connection_decides_the_hint() -> None:
+    message = "DPY-6005: cannot connect to database\nDPY-6001: Service is not registered"
+    translated = translate_error(oracle_error(oracledb.OperationalError, message))
+    assert type(translated) is Unreachable
+    assert "check the service name" in str(translated)
+
+
 def test_a_deadlock_is_retried(server: Server) -> None:
     database = opened()
     server.answer('INTO "notes"', error("ORA-00060"), [])
@@ -252,7 +260,7 @@ def test_a_server_that_stays_away_is_unreachable(
 ) -> None:
     database = opened(wait_seconds=0.1)
 
-    def refuse(address: connections.Address) -> None:
+    def refuse(address: Address) -> None:
         raise error("ORA-12541", oracledb.OperationalError)
 
     monkeypatch.setattr(connections, "open_connection", refuse)
@@ -267,35 +275,6 @@ def test_a_connection_that_is_lost_in_the_commit_leaves_doubt(server: Server) ->
         database.write("acme", lambda tx: tx.run(PUT, text="x"))
     server.on_commit = [error("ORA-03113")]
     database.write("acme", lambda tx: tx.run(PUT, text="x"), idempotent=True)
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("oracle://host/service", "needs a user, a host and a service name"),
-        ("oracle://u:p@host", "needs a user, a host and a service name"),
-        ("oracle://u:p@host:port/service", "cannot be read"),
-        ("oracle://u:p@host/service?walet=x", "unknown option walet"),
-    ],
-)
-def test_a_wrong_address_is_rejected(url: str, problem: str) -> None:
-    with pytest.raises(SettingsError, match=problem) as caught:
-        read_address(url, "database")
-    assert ":p@" not in str(caught.value)
-
-
-def test_an_address_has_options_for_wallets() -> None:
-    url = "oracle://u:p%40@host/service?protocol=tcps&wallet_location=%2Fwallet"
-    address = read_address(url, "database")
-    assert (address.password, address.port, address.name) == (
-        "p@",
-        1521,
-        "oracle://host:1521/service",
-    )
-    assert dict(address.options) == {"protocol": "tcps", "wallet_location": "/wallet"}
-    assert address.arguments == {"protocol": "tcps", "wallet_location": "/wallet"}
-    (option,) = read_address("oracle://u:p@h/s?ssl_server_dn_match=false", "x").arguments.items()
-    assert option == ("ssl_server_dn_match", False)
 
 
 def test_an_old_server_is_rejected(server: Server) -> None:

@@ -154,7 +154,7 @@ def liquibase_changelog(settings: Settings) -> str:
         return changelog("retain", "retain")
     worker = read_address(settings.database, "database")
     owner = read_address(settings.owner_database or settings.database, "owner_database")
-    return changelog(owner.parameters["user"], worker.parameters["user"])
+    return changelog(owner.user, worker.user)
 
 
 def foreign(source: str) -> ForeignFile | ForeignServer | ForeignSchema:

@@ -491,7 +491,7 @@ def test_addresses() -> None:
         "port": 1521,
         "service_name": "app.example.com",
         "protocol": "tcp",
-        "tcp_connect_timeout": 10,
+        "tcp_connect_timeout": 5,
     }
     wallet = "wallet_location=/etc/wallet&wallet_password=secret"
     address = read_address(f"oracle://ada:pw@db:2484/app?protocol=tcps&{wallet}", "database")
@@ -503,6 +503,10 @@ def test_addresses() -> None:
         "/etc/wallet",
     )
     assert "host" not in address.parameters
+    assert address.name == "oracle://app_high"
+    address = read_address("oracle://ada:pw@db/app?ssl_server_dn_match=false", "database")
+    assert address.parameters["ssl_server_dn_match"] is False
+    assert (address.user, address.name) == ("ada", "oracle://db:1521/app")
     # The driver accepts all of them.
     oracledb.ConnectParams(**{k: v for k, v in address.parameters.items() if k != "dsn"})
 
@@ -518,6 +522,7 @@ def test_addresses() -> None:
         ("oracle://ada:pw@db:x/app", "cannot be read"),
         ("oracle://ada:pw@db/app?sid=x", "unknown option 'sid'"),
         ("oracle://ada:pw@db/app?protocol=udp", "tcps for TLS"),
+        ("oracle://ada:pw@db/app?schema=chat", "unknown option 'schema'"),  # only for imports
     ],
 )
 def test_bad_addresses(url: str, problem: str) -> None:

@@ -9,8 +9,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from retain.base.errors import SettingsError
 
 DEFAULT_PORT = 1521
-CONNECT_SECONDS = 10.0
-OPTIONS = ("config_dir", "protocol", "schema", "wallet_location", "wallet_password")
+CONNECT_SECONDS = 5.0
+OPTIONS = ("config_dir", "protocol", "ssl_server_dn_match", "wallet_location", "wallet_password")
+SCHEMA = "schema"
+"""An option of imports."""
+BOOLEANS = {"true": True, "false": False}
 PROTOCOLS = ("tcp", "tcps")
 FORMAT = "oracle://USER:PASSWORD@HOST:PORT/SERVICE, with %xx for special characters"
 
@@ -22,8 +25,25 @@ class Address:
     parameters: dict[str, Any]  # of `oracledb.connect`
     schema: str | None = None  # the schema whose tables are meant, if it is not the user's own
 
+    @property
+    def user(self) -> str:
+        """The user that connects."""
+        return str(self.parameters["user"])
 
-def read_address(url: str, setting: str) -> Address:
+    @property
+    def host(self) -> str:
+        """The host, or the name in `tnsnames.ora`."""
+        return str(self.parameters.get("host") or self.parameters["dsn"])
+
+    @property
+    def name(self) -> str:
+        """The address without its user and password."""
+        if "dsn" in self.parameters:
+            return f"oracle://{self.host}"
+        return f"oracle://{self.host}:{self.parameters['port']}/{self.parameters['service_name']}"
+
+
+def read_address(url: str, setting: str, *, for_import: bool = False) -> Address:
     """Parse an address; no error repeats the password.
 
     Without a service, the host is the name of an entry in `tnsnames.ora` in the folder `config_dir`.
@@ -36,20 +56,21 @@ def read_address(url: str, setting: str) -> Address:
         raise SettingsError(where=setting, problem=f"cannot be read; write {FORMAT}") from None
     if not (parts.hostname and parts.username and parts.password) or parts.fragment:
         raise SettingsError(where=setting, problem=f"cannot be read; write {FORMAT}")
-    unknown = sorted(set(options) - set(OPTIONS))
+    known = (*OPTIONS, SCHEMA) if for_import else OPTIONS
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        problem = f"has an unknown option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
+        problem = f"has an unknown option {unknown[0]!r}; the options are {', '.join(known)}"
         raise SettingsError(where=setting, problem=problem)
     protocol = options.pop("protocol", "tcp")
     if protocol not in PROTOCOLS:
         problem = f"has the protocol {protocol!r}; it must be tcp, or tcps for TLS"
         raise SettingsError(where=setting, problem=problem)
-    schema = options.pop("schema", None)
+    schema = options.pop(SCHEMA, None)
     parameters: dict[str, Any] = {
         "user": unquote(parts.username),
         "password": unquote(parts.password),
         "tcp_connect_timeout": CONNECT_SECONDS,
-        **options,
+        **{name: BOOLEANS.get(value.lower(), value) for name, value in options.items()},
     }
     service = unquote(parts.path.strip("/"))
     if service:

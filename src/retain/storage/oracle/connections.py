@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import oracledb
 
@@ -19,11 +18,9 @@ from retain.base.errors import (
     StorageError,
     Unreachable,
 )
+from retain.storage.oracle.address import Address
 
 MIN_VERSION = 19
-FORMAT = "oracle://USER:PASSWORD@HOST:1521/SERVICE"
-OPTIONS = ("protocol", "wallet_location", "wallet_password", "ssl_server_dn_match")
-"""Options after the question mark of an address; `protocol=tcps` encrypts the connection."""
 LOST = {28, 1033, 1034, 1089, 1090, 3113, 3114, 3135, 12537, 12541, 12547, 12570}
 LOST_CODES = {"DPY-1001", "DPY-4011", "DPY-6000", "DPY-6005"}
 """The connection is lost, or the server is down."""
@@ -50,72 +47,12 @@ HINTS = {
     "ORA-12899": "the text is longer than its column in Oracle (4,000 bytes)",
 }
 """What to do, by the code of an error."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """The parts of an address."""
-
-    user: str
-    password: str
-    host: str
-    port: int
-    service: str
-    options: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The address without its user and password."""
-        return f"oracle://{self.host}:{self.port}/{self.service}"
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The options as the driver takes them."""
-        words = {"true": True, "false": False}
-        return {name: words.get(value.lower(), value) for name, value in self.options}
-
-
-def read_address(url: str, setting: str) -> Address:
-    """Parse an address; an error does not repeat the password."""
-    try:
-        parts = urlsplit(url)
-        options = tuple(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
-        address = Address(
-            unquote(parts.username or ""),
-            unquote(parts.password or ""),
-            parts.hostname or "",
-            parts.port or 1521,
-            parts.path.strip("/"),
-            options,
-        )
-    except ValueError:
-        raise SettingsError(
-            where=setting,
-            problem=f"cannot be read; write {FORMAT}, with %xx for special characters",
-        ) from None
-    if not (address.user and address.host and address.service):
-        raise SettingsError(
-            where=setting, problem=f"needs a user, a host and a service name; write {FORMAT}"
-        )
-    unknown = [name for name, _ in options if name not in OPTIONS]
-    if unknown:
-        raise SettingsError(
-            where=setting, problem=f"has an unknown option {unknown[0]}; use {', '.join(OPTIONS)}"
-        )
-    return address
+_CODE = re.compile(r"\b(?:ORA|DPY)-\d{4,5}\b")
 
 
 def open_connection(address: Address) -> Any:
     """Open a connection; large texts are read as texts."""
-    connection = oracledb.connect(
-        user=address.user,
-        password=address.password,
-        host=address.host,
-        port=address.port,
-        service_name=address.service,
-        tcp_connect_timeout=5.0,
-        **address.arguments,
-    )
+    connection = oracledb.connect(**address.parameters)
     connection.outputtypehandler = _read_large_objects
     connection.stmtcachesize = 200
     return connection
@@ -218,8 +155,11 @@ def is_transient(error: oracledb.Error) -> bool:
 def translate_error(error: oracledb.Error) -> RetainError:
     """Return the error of retain for an error of the driver or the server."""
     number = number_of(error)
-    code = _full_code(error)
-    problem = str(error).strip().partition("\n")[0] or type(error).__name__
+    problem = str(error).strip().partition("\nHelp:")[0] or type(error).__name__
+    # The message can have the codes of several errors: that of the driver, and its cause.
+    codes = [_full_code(error), *_CODE.findall(problem)]
+    code = next((code for code in codes if code in HINTS), codes[0])
+    problem = " ".join(problem.split())
     if hint := HINTS.get(code):
         problem = f"{problem}; {hint}"
     if is_lost(error) or code in ("ORA-12514", "ORA-12505", "ORA-12154", "DPY-6001", "DPY-6003"):

@@ -39,6 +39,7 @@ from retain.storage.database import (
     Work,
 )
 from retain.storage.oracle import connections, security
+from retain.storage.oracle.address import read_address
 from retain.storage.oracle.connections import (
     DUPLICATE,
     MIN_VERSION,
@@ -47,7 +48,6 @@ from retain.storage.oracle.connections import (
     is_lost,
     is_transient,
     number_of,
-    read_address,
     translate_error,
 )
 from retain.storage.oracle.dialect import (

@@ -76,7 +76,7 @@ class ForeignSchema:
             )
             raise SettingsError(where="file", problem=problem) from error
         try:
-            self._address = read_address(address, "file")
+            self._address = read_address(address, "file", for_import=True)
         except SettingsError as error:
             raise Invalid(field="file", problem=error.problem) from None
 

@@ -55,7 +55,7 @@ begin
         and table_name in ('tenants', 'search_behind', 'keyed') then
         return null;
     end if;
-    return '"tenant" = sys_context(''retain_tenant'', ''tenant'')';
+    return '"tenant" = sys_context(''retain_tenant'', ''tenant'', 4000)';
 end;"""
 ADD_POLICIES = """begin
     for found in (
