@@ -12,6 +12,7 @@ Errors are oracledb's classes with Oracle's numbers. Where H2 differs from Oracl
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import uuid
@@ -51,6 +52,8 @@ ERRORS: dict[int, tuple[type[oracledb.DatabaseError], int]] = {
 _NOT_A_PARAMETER = r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*"
 _PARAMETER = re.compile(rf"({_NOT_A_PARAMETER})|:(\w+)")
 _RETURNING = re.compile(r"\sreturning\s+(.+?)\s+into\s+((?::\w+(?:,\s*)?)+)\s*\Z", re.I | re.DOTALL)
+_COMMON_TABLE = re.compile(r'(?:WITH|\),) "(\w+)"\("')
+_statement_numbers = itertools.count()
 _WRITES = re.compile(r"\s*(insert|update|delete|merge)\b", re.IGNORECASE)
 
 
@@ -318,6 +321,10 @@ def positional(sql: str, values: Mapping[str, Any] | Sequence[Any]) -> tuple[str
     """Return a statement with question marks, and its values in order."""
     ordered: list[Any] = []
     is_inlined = sql.startswith("WITH")  # H2 mixes up the parameters of recursive statements
+    if is_inlined:  # and it may use the rows of an earlier statement with the same names
+        number = next(_statement_numbers)
+        for name in set(_COMMON_TABLE.findall(sql)):
+            sql = sql.replace(f'"{name}"', f'"{name}_{number}"')
 
     def replace(match: re.Match[str]) -> str:
         if match[1]:

@@ -28,6 +28,8 @@ VIOLATIONS = {1, 2290, 2291}
 
 def parts(translation: Translation) -> Iterator[Statement]:
     """Yield the statements of a translation."""
+    if translation.lock:
+        yield translation.lock
     if translation.update:
         yield translation.update
     yield translation.statement
@@ -96,6 +98,11 @@ def test_an_insert_or_update_becomes_two_statements() -> None:
     assert translation.statement.text == (
         'INSERT INTO "leases" ("tenant", "what", "fence", "expires_at") VALUES'
         ' (:p_tenant, :p_what, 1, :p_until) returning "fence" into :r_0'
+    )
+    assert translation.lock is not None
+    assert translation.lock.text == (
+        'SELECT 1 FROM "leases" WHERE "leases"."tenant" = :p_tenant AND "leases"."what" = :p_what'
+        " FOR UPDATE"
     )
     assert translation.statement.outputs == ("{int}",)
     assert translation.update.numbers == {"until", "now"}

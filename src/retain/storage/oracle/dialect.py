@@ -97,6 +97,7 @@ class Translation:
 
     statement: Statement
     update: Statement | None = None  # runs first; if it changes no row, the statement runs
+    lock: Statement | None = None  # runs before the update, and locks a row that it may leave alone
     skips_duplicates: bool = False  # a violated key means that the statement changes nothing
 
 
@@ -118,7 +119,8 @@ def _translate(sql: str) -> Translation:
         if not isinstance(tree.expression, exp.Values) or len(tree.expression.expressions) > 1:
             return Translation(_statement(_merge(tree, conflict)))
         if updates:
-            return Translation(_statement(tree), _statement(_update(tree, conflict)), True)
+            lock = _statement(_lock(tree, conflict)) if conflict.args.get("where") else None
+            return Translation(_statement(tree), _statement(_update(tree, conflict)), lock, True)
         return Translation(_statement(tree), skips_duplicates=True)
     return Translation(_statement(tree))
 
@@ -210,9 +212,7 @@ def _update(insert: Node, conflict: Node) -> Node:
             return value if isinstance(value, exp.Placeholder) else exp.paren(value)
         return node
 
-    condition = exp.and_(
-        *[exp.column(key, table.name).eq(values[key].copy()) for key in _conflict_keys(conflict)]
-    )
+    condition = _same_key(insert, conflict)
     if where := conflict.args.get("where"):
         condition = exp.and_(condition, exp.paren(where.this.copy()))
     update = exp.Update(
@@ -222,6 +222,23 @@ def _update(insert: Node, conflict: Node) -> Node:
         returning=insert.args.get("returning"),
     )
     return update.transform(resolve)
+
+
+def _lock(insert: Node, conflict: Node) -> Node:
+    """Return the select that locks the row whose key an insert of one row has.
+
+    `on conflict do update … where` locks the row even if the condition excludes it.
+    """
+    select = exp.select("1").from_(insert.this.this.copy()).where(_same_key(insert, conflict))
+    return select.lock(update=True)
+
+
+def _same_key(insert: Node, conflict: Node) -> Node:
+    table = insert.this.this.name
+    values = _values(insert)
+    return exp.and_(
+        *[exp.column(key, table).eq(values[key].copy()) for key in _conflict_keys(conflict)]
+    )
 
 
 def _merge(insert: Node, conflict: Node) -> Node:

@@ -176,14 +176,15 @@ class OracleTransaction:
         translation = translate(sql)
         if translation.update is None:
             return self._insert(translation.statement, values, translation.skips_duplicates)
-        result = self._execute(translation.update, values)
-        if result.row_count:
-            return result
-        result = self._insert(translation.statement, values, skips_duplicates=True)
-        if result.row_count:
-            return result
-        # Another transaction has just added the row, or the condition of the update excludes it.
-        return self._execute(translation.update, values)
+        for _ in range(2):  # again if another transaction has just added the row
+            is_there = translation.lock and self._execute(translation.lock, values).row_count
+            result = self._execute(translation.update, values)
+            if result.row_count or is_there:
+                return result
+            result = self._insert(translation.statement, values, skips_duplicates=True)
+            if result.row_count:
+                return result
+        return result
 
     def _insert(
         self, statement: Statement, values: dict[str, Any], skips_duplicates: bool
