@@ -239,6 +239,13 @@ def test_the_cause_of_a_failed_connection_decides_the_hint() -> None:
     assert "check the service name" in str(translated)
 
 
+def test_a_character_set_that_cannot_store_every_text_is_an_error(server: Server) -> None:
+    server.answer("NLS_CHARACTERSET", [("WE8MSWIN1252",)])
+    with pytest.raises(SettingsError, match="WE8MSWIN1252.*must be AL32UTF8"):
+        opened()
+    assert all(connection.is_closed for connection in server.opened)
+
+
 def test_a_deadlock_is_retried(server: Server) -> None:
     database = opened()
     server.answer('INTO "notes"', error("ORA-00060"), [])

@@ -73,6 +73,7 @@ MAX_SHORT_BYTES = 4000
 """Longer texts and bytes are sent as large objects."""
 NOW = "select cast(systimestamp at time zone 'UTC' as timestamp) from dual"
 LOCK = 'select "bucket" from "retain_locks" where "bucket" = :bucket for update'
+CHARACTER_SET = "select \"VALUE\" from nls_database_parameters where parameter = 'NLS_CHARACTERSET'"
 VERSION = 'select max("version") from "retain_schema" where "applied_at" is not null'
 CREATE_SCHEMA_TABLES = (
     """create table "retain_schema" ("version" number(19) primary key,
@@ -300,7 +301,7 @@ class OracleDatabase:
         self._is_protected = False
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         with self._own_connection() as connection:  # a wrong address raises here
-            self._check_version(connection)
+            _check_server(connection)
             self._is_protected = security.is_installed(connection, self._owner.user)
         _OPEN.add(self)
 
@@ -524,15 +525,6 @@ class OracleDatabase:
                     f"alter session set current_schema = {security.identifier(self._owner.user)}"
                 )
 
-    def _check_version(self, connection: Any) -> None:
-        major = int(str(connection.version).partition(".")[0])
-        if major < MIN_VERSION:
-            raise SettingsError(
-                where="database",
-                problem=f"is an Oracle Database {connection.version}; "
-                f"retain needs {MIN_VERSION}c or newer",
-            )
-
     @contextmanager
     def _own_connection(self, *, as_owner: bool = False) -> Iterator[Any]:
         """Open a connection outside the pool."""
@@ -545,6 +537,30 @@ class OracleDatabase:
                 connections.close(connection)
         except oracledb.Error as error:
             raise translate_error(error) from error
+
+
+def _check_server(connection: Any) -> None:
+    """Raise if the server is too old, or would damage texts."""
+    major = int(str(connection.version).partition(".")[0])
+    if major < MIN_VERSION:
+        raise SettingsError(
+            where="database",
+            problem=f"is an Oracle Database {connection.version}; "
+            f"retain needs {MIN_VERSION}c or newer",
+        )
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(CHARACTER_SET)
+        except oracledb.DatabaseError as error:
+            if number_of(error) == NO_TABLE:  # H2, which runs the tests, has no such view
+                return
+            raise
+        (name,) = cursor.fetchone() or ("AL32UTF8",)
+    if name != "AL32UTF8":
+        problem = (
+            f"has the character set {name}, which cannot store every text; it must be AL32UTF8"
+        )
+        raise SettingsError(where="database", problem=problem)
 
 
 def _roll_back(connection: Any) -> bool:
