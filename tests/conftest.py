@@ -65,7 +65,7 @@ GIVEN_DATABASE = "TEST_DATABASE"
 """A database to use instead of the modern server; `make test-cluster` sets it."""
 GIVEN_ORACLE = "TEST_ORACLE"
 """An Oracle server to run the files below on, instead of H2; `make test-oracle` sets it."""
-ON_ORACLE = {"test_contract.py", "test_every_kind.py"}
+ON_ORACLE = {"test_contract.py", "test_every_kind.py", "test_leases.py", "test_transaction.py"}
 """Files whose tests also run on H2 in Oracle mode, in `make test-all`."""
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
 _started: dict[str, PostgresServer] = {}
