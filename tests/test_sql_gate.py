@@ -26,12 +26,13 @@ BUILDERS = {
     "storage/oracle/security.py grants",
     "storage/oracle/security.py policies",
     "storage/postgres/roles.py script",
+    "storage/sqlite/maintenance.py reclaim_space",
     "storage/sqlite/maintenance.py script",
     "storage/oracle/foreign_schema.py read_table",
     "storage/sqlite/foreign_file.py read_table",
 }
 """Where statements are put together at run time: whole tables' from checked names, migrations from our own files, and
-another program's tables and columns by their quoted names, for reading only."""
+another program's tables and columns by their quoted names, for reading only. A pragma takes no parameters, so it has the number of pages."""
 TABLES = {
     "select",
     "delete",
