@@ -185,13 +185,14 @@ def prefixes(plan: Plan) -> Table:
     rows = []
     for scenario in SCENARIOS:
         plan.progress(scenario.name)
-        unchanged, total, largest, second_half = shares(scenario, plan.amount(*TURNS))
+        unchanged, total, recalled, largest, second_half = shares(scenario, plan.amount(*TURNS))
         share = unchanged / total
         target = Target(at_least=0.85)
         rows.append(
             [
                 scenario.name,
                 f"{100 * share:.1f} %",
+                f"{100 * unchanged / (total - recalled):.1f} %",
                 f"{100 * second_half:.1f} %",
                 f"{largest:,}",
                 str(target),
@@ -201,25 +202,27 @@ def prefixes(plan: Plan) -> Table:
     about = (
         "Share of the tokens (exact, o200k) of all prompts that are an unchanged prefix of the previous "
         f"turn's prompt, over {plan.amount(*TURNS)} turns with a budget of "
-        f"{DEFAULT_SETTINGS.context_budget():,} tokens; the same for the second half, when the "
-        "conversation no longer fits; and the tokens of the largest prompt as plain text."
+        f"{DEFAULT_SETTINGS.context_budget():,} tokens; the same share of the tokens that are not "
+        "recalled memories, which every question changes (random words recall more than real questions "
+        "do); the share in the second half, when the conversation no longer fits; and the tokens of the "
+        "largest prompt as plain text."
     )
     return Table(
         "Unchanged prefixes of prompts",
         about,
-        ("conversation", "share", "second half", "largest", "target", ""),
+        ("conversation", "share", "without recall", "second half", "largest", "target", ""),
         rows,
     )
 
 
-def shares(scenario: Scenario, turns: int) -> tuple[int, int, int, float]:
-    """Return unchanged tokens, all tokens, the largest prompt, and the share in the second half."""
+def shares(scenario: Scenario, turns: int) -> tuple[int, int, int, int, float]:
+    """Return unchanged, all and recalled tokens, the largest prompt, and the share in the second half."""
     rng = random.Random(7)
     count_tokens = tokens.counter("gpt-4o")
     before = ""
     unchanged = []
     sizes = []
-    largest = 0
+    recalled = largest = 0
     with Memory.open("memory:", settings=scenario.settings) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
@@ -237,6 +240,11 @@ def shares(scenario: Scenario, turns: int) -> tuple[int, int, int, float]:
             )
             unchanged.append(count_tokens(os.path.commonprefix([before, prompt])))  # noqa: RUF071 - a prefix of characters, not of paths
             sizes.append(count_tokens(prompt))
+            recalled += sum(
+                count_tokens(context.texts[item.source])
+                for item in context.report.items
+                if item.layer == "recall"
+            )
             largest = max(largest, count_tokens(context.text()))
             before = prompt
             me.save_turn(
@@ -250,7 +258,7 @@ def shares(scenario: Scenario, turns: int) -> tuple[int, int, int, float]:
     sizes = sizes[1:]
     half = turns // 2
     second_half = sum(unchanged[half:]) / sum(sizes[half:])
-    return sum(unchanged), sum(sizes), largest, second_half
+    return sum(unchanged), sum(sizes), recalled, largest, second_half
 
 
 def add_initial_memories(me: Scope, rng: random.Random) -> None:

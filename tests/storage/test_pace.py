@@ -15,7 +15,7 @@ def test_batches_adapt_to_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds in (0.5, 0.05, 0.02, 0.02, BATCH_SECONDS / 2, 0.001, 0.001, 0.001, 0.001):
         sizes.append(pace.size)
         pace.after(seconds)
-    assert sizes == [500, 250, 125, 62, 62, 62, 124, 248, 496]
+    assert sizes == [500, 250, 166, 166, 166, 166, 332, 500, 500]
     assert pace.size == 500
     assert pauses[0] == 2 * BATCH_SECONDS  # a purge goes on, however busy the machine is
     assert pauses[4] == BATCH_SECONDS / 2  # as long as the batch
