@@ -288,8 +288,8 @@ def test_progress_of_an_import(memory: Memory, h2: H2Database) -> None:
 
 
 @dataclass
-class Recorded:
-    """A connection with oracledb's documented interface that answers with recorded rows."""
+class Scripted:
+    """A connection with oracledb's documented interface that answers with the given rows; written after its documentation."""
 
     columns: list[tuple[str, oracledb.DbType]]
     rows: list[tuple[Any, ...]]
@@ -304,7 +304,7 @@ class Recorded:
     arraysize: int = 100
     description: list[Any] = field(default_factory=list)
 
-    def cursor(self) -> Recorded:
+    def cursor(self) -> Scripted:
         return self
 
     def var(self, type: oracledb.DbType, arraysize: int = 1) -> oracledb.DbType:
@@ -330,7 +330,7 @@ class Recorded:
     def close(self) -> None:
         self.is_closed = True
 
-    def __enter__(self) -> Recorded:
+    def __enter__(self) -> Scripted:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -352,7 +352,7 @@ class Column:
 class Lob:
     """A locator: each read is a round trip."""
 
-    connection: Recorded
+    connection: Scripted
     value: Any
 
     def read(self) -> Any:
@@ -360,7 +360,7 @@ class Lob:
         return self.value
 
 
-def recorded(monkeypatch: pytest.MonkeyPatch, connection: Recorded) -> Recorded:
+def scripted(monkeypatch: pytest.MonkeyPatch, connection: Scripted) -> Scripted:
     monkeypatch.setattr(oracledb, "connect", lambda **_: connection)
     return connection
 
@@ -373,7 +373,7 @@ def test_large_objects_come_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> 
         ("T", oracledb.DB_TYPE_VARCHAR),
     ]
     values = ("text", "national", b"\x00", "short")
-    connection = recorded(monkeypatch, Recorded(columns, [values, (None,) * 4]))
+    connection = scripted(monkeypatch, Scripted(columns, [values, (None,) * 4]))
     source: Any = foreign(f"{URL}?schema=app_owner")
     rows = list(source.rows("select * from t"))
     assert [tuple(row.values()) for row in rows] == [values, (None,) * 4]
@@ -410,7 +410,7 @@ def test_errors_of_the_driver_say_what_to_do(
 ) -> None:
     help = "\nHelp: https://docs.oracle.com/error-help/db/"
     error = oracle_error(oracledb.DatabaseError, message + help)
-    connection = recorded(monkeypatch, Recorded([], [], error))
+    connection = scripted(monkeypatch, Scripted([], [], error))
     with pytest.raises(kind, match=advice) as caught:
         list(foreign(URL).rows("select 1 from dual"))
     assert message.partition(":")[0] in str(caught.value)
