@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def settings_page() -> str:
-    """Return a list of every setting."""
+    """Return a table of every setting."""
     lines = [
         "# Settings",
         "",
@@ -35,15 +35,15 @@ def settings_page() -> str:
         "`retain config show` prints each value and where it comes from; `retain config example` prints a file with every",
         "default. The environment variable of a setting is `RETAIN_` and its name in capitals, such as `RETAIN_BASE_URL`.",
         "",
-        "The list has the default of each setting in brackets, unless it is empty.",
-        "",
+        "| setting | default | meaning |",
+        "|---|---|---|",
     ]
     for setting in FIELDS:
-        default = f" (`{setting.default}`)" if setting.default != "" else ""
+        default = f"`{setting.default}`" if setting.default != "" else "empty"
         meaning = setting.metadata["doc"]
         if variable := setting.metadata["variable"]:
             meaning += f" Also read from `{variable}`."
-        lines.append(f"- `{setting.name}`{default}: {meaning}")
+        lines.append(f"| `{setting.name}` | {default} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
