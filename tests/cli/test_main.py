@@ -141,7 +141,11 @@ def test_a_conversation(run: Run) -> None:
         ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
         ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
         ("retain status --database mysql://x", 6, "is not a database address"),
-        ("retain status --database oracle://x", 6, "needs a user, a host and a service name"),
+        (
+            "retain status --database oracle://x",
+            6,
+            "write oracle://USER:PASSWORD@HOST:PORT/SERVICE",
+        ),
         (
             "retain status --database sqlite:///no/such/folder/x.db",
             5,

@@ -383,7 +383,7 @@ def test_a_migration_file_has_an_up_and_a_down_part() -> None:
             migrate.read(7, "x", broken)
 
 
-def test_each_engine_uses_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_engine_uses_its_own_file(tmp_path: Path) -> None:
     for name, word in {
         "0002_b.sqlite.sql": "file",
         "0002_b.postgres.sql": "server",
@@ -394,9 +394,10 @@ def test_each_engine_uses_its_own_file(tmp_path: Path, monkeypatch: pytest.Monke
         "0003_x.oracle.sql": "no",
     }.items():
         (tmp_path / name).write_text(f"-- up\n{word};\n-- down\n-;\n")
-    monkeypatch.setattr("retain.storage.migrate.resources.files", lambda _: tmp_path)
     for engine, word in (("sqlite", "file"), ("postgres", "server")):
-        found = [(step.number, step.name, step.up) for step in migrate.shipped(engine)]
+        found = [
+            (step.number, step.name, step.up) for step in migrate.read_folder(tmp_path, engine)
+        ]
         assert found == [(1, "a", "both;\n"), (2, "b", f"{word};\n"), (10, "c", "later;\n")]
 
 

@@ -12,9 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from retain.base.errors import Invalid, SchemaTooNew
 from retain.storage.database import Database, Step
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _NAME = re.compile(r"(?P<number>\d{4})_(?P<name>\w+)(?:\.(?P<engine>\w+))?\.sql")
 _PARTS = re.compile(r"^-- up\n(?P<up>.*)^-- down\n(?P<down>.*)\Z", re.DOTALL | re.MULTILINE)
@@ -37,8 +41,13 @@ class Migration:
 @cache  # reading the files takes a quarter of the time of opening an SQLite database
 def shipped(engine: str) -> Sequence[Migration]:
     """Return the migrations of this version of retain, in order."""
+    return read_folder(resources.files("retain.storage.migrations"), engine)
+
+
+def read_folder(folder: Traversable, engine: str) -> Sequence[Migration]:
+    """Return the migrations in a folder for an engine, in order."""
     migrations = []
-    for file in resources.files("retain.storage.migrations").iterdir():
+    for file in folder.iterdir():
         match = _NAME.fullmatch(file.name)
         if match and match["engine"] in (None, engine):
             migrations.append(

@@ -969,7 +969,7 @@ def test_on_the_command_line(
         ((source, "--user", "ada"), "--user: requires --from"),
         ((source, "--dry-run"), "--dry-run: requires --from"),
         (("postgresql://x/y",), "--from: is required for a server"),
-        (("mysql://u:hunter2@x/y", *by_map), "begins with postgresql:// or sqlite:///"),
+        (("mysql://u:hunter2@x/y", *by_map), "begins with postgresql://, oracle:// or sqlite:///"),
         (("postgresql://u:hunter2%zz@x/y", *by_map), "%xx for special characters"),
         ((str(tmp_path),), f"file: {tmp_path} cannot be read: it is a folder"),
         ((source, "--from", "claude"), "user: is required"),
