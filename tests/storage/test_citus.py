@@ -161,6 +161,7 @@ class Cluster(NamedTuple):
         return f"retain.{table}_{row[0]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["modern"], indirect=True)
 class TestCluster:
     """Tests that need a real cluster."""
