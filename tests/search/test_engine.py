@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
 import numpy as np
 import psycopg
 import pytest
@@ -20,6 +22,7 @@ from retain.search.postgres import NEAREST_BY_INDEX, _filter_parameters
 from retain.search.retrieval import EVERY_ROW, IndexReader, short_hash
 from retain.search.search_engine import Engine, Item, SearchFilter
 from retain.storage.database import Transaction
+from retain.storage.sqlite import maintenance
 from tests.conftest import SERVERS, SETTINGS, new_database
 
 MODEL = "test@1"
@@ -555,6 +558,35 @@ def test_words_of_removed_rows_are_not_left_in_the_file(tmp_path: Path) -> None:
         assert rows.frequencies("lantern") == [800]
         rows.remove(row)
         assert rows.frequencies("lantern") == [400]
+
+
+def test_words_are_gone_although_most_pages_begin_with_none(tmp_path: Path) -> None:
+    """A frequent word has many pages, and only its first one is in the list of words by page."""
+    file = tmp_path / "agent.db"
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        frequent = " ".join(f"word{n}" for n in range(20))
+        insert = "insert into search_words (rowid, words) values (?, ?)"
+        with closing(apsw.Connection(str(file))) as connection, connection:
+            connection.executemany(insert, [(n, frequent) for n in range(1, 20_001)])
+            connection.execute(insert, (20_001, "zanzibarcanary"))
+        with closing(apsw.Connection(str(file))) as connection, connection:
+            connection.execute("insert into search_words (search_words) values ('optimize')")
+            connection.execute("delete from search_words where rowid = 20001")
+            connection.execute("update search_absorbed set removed = 1")
+        assert memory.database.compact()
+        files = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+        assert b"zibarcanar" not in files
+
+
+def test_two_processes_that_merge_at_once_leave_a_count_of_zero(tmp_path: Path) -> None:
+    """Both saw the same removed rows; below zero, the next merge would come too late."""
+    file = tmp_path / "agent.db"
+    Memory.open(f"sqlite:///{file}", settings=SETTINGS).close()
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute("update search_absorbed set removed = 5")
+        for _ in range(2):
+            maintenance.forget_removed_rows(connection, 5)
+        assert maintenance.removed_rows(connection) == 0
 
 
 @pytest.fixture(params=SERVERS)

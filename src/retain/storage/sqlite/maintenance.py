@@ -154,8 +154,11 @@ def removed_rows(connection: apsw.Connection) -> int:
 
 
 def pages_of_search_index(connection: apsw.Connection) -> int:
-    """Return about how many pages the full-text index has."""
-    ((count,),) = connection.execute("select count(*) from search_words_idx").fetchall()
+    """Return how many pages the full-text index has, and two rows more.
+
+    `search_words_idx` lacks the pages on which no word begins.
+    """
+    ((count,),) = connection.execute("select count(*) from search_words_data").fetchall()
     return int(str(count))
 
 
@@ -169,8 +172,11 @@ def merge_search_index(connection: apsw.Connection, pages: int) -> bool:
 
 
 def forget_removed_rows(connection: apsw.Connection, count: int) -> None:
-    """Record that the words of so many removed rows are gone."""
-    connection.execute("update search_absorbed set removed = removed - ?", (count,))
+    """Record that the words of so many removed rows are gone.
+
+    Another process may have merged at the same time, and recorded the same rows.
+    """
+    connection.execute("update search_absorbed set removed = max(0, removed - ?)", (count,))
 
 
 def _free_pages(connection: apsw.Connection) -> int:
