@@ -610,6 +610,47 @@ def test_another_server_continues_a_turn_when_the_first_one_stops(tmp_path: Path
         assert [message.text for message in messages] == ["Where?", SAID]
 
 
+def _overloaded_stream(*names: str) -> tuple[int, Mapping[str, str], bytes]:
+    """Return the response of a server that gives up each turn right after its start."""
+    error = {"type": "Overloaded", "detail": "Stopping.", "status": 503, "session_id": "s"}
+    data = {"start": {"resume": "/api/chat/turns/1"}, "error": error}
+    lines = [
+        f"id: {number}\nevent: {name}\ndata: {json.dumps(data.get(name, {}))}\n\n"
+        for number, name in enumerate(names, 1)
+    ]
+    return 200, {"content-type": "text/event-stream"}, "".join(lines).encode()
+
+
+def test_a_turn_that_every_server_gives_up_fails_after_the_retries(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New events do not reset the number of restarts, nor the length of the pauses."""
+    pauses: list[float] = []
+    monkeypatch.setattr("retain.client.time.sleep", pauses.append)
+    scripted.answers = [_overloaded_stream("start", "error", "done") for _ in range(20)]
+    with Client(scripted.url, retries=3) as client, pytest.raises(Overloaded, match="Stopping"):
+        client.chat("Where?", user="ada")
+    assert [request.command for request in scripted.requests] == ["POST"] * 4
+    assert len(pauses) == 3
+    assert pauses == sorted(pauses)
+
+
+def test_a_group_in_which_every_agent_is_overloaded_fails_without_a_retry(
+    scripted: ScriptedServer,
+) -> None:
+    scripted.answers = [_overloaded_stream("start", "error", "error", "done") for _ in range(20)]
+    names: list[str] = []
+    with Client(scripted.url) as client, pytest.raises(Overloaded, match="Stopping"):
+        client.chat(
+            "Where?",
+            user="ada",
+            agents=["scout", "guide"],
+            on_event=lambda name, _: names.append(name),
+        )
+    assert names == ["start", "error", "error"]
+    assert len(scripted.requests) == 1
+
+
 def test_a_failed_turn_raises_the_model_error(tmp_path: Path) -> None:
     failing = ScriptedModel(ModelUnavailable(model="m", problem="it is away"))
     away = pytest.raises(ModelUnavailable, match="it is away")

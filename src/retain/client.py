@@ -192,8 +192,8 @@ class Client:
     ) -> Generator[tuple[str, dict[str, Any]]]:
         """Run one turn and yield its events as they happen; a stream that breaks off is resumed.
 
-        If the server stops during the turn, another one starts the answer again, with a new event
-        `start`. In a group, an agent that fails sends an `error` event. If no agent answers, the
+        If the server stops during the turn, another server restarts the answer and sends a new
+        `start` event. In a group, an agent that fails sends an `error` event. If no agent answers, the
         first error is raised at the end.
         """
         key = key or ids.uuid7()
@@ -213,6 +213,7 @@ class Client:
         resume_path = ""
         last_number = 0
         retries_left = self._retries
+        restarts_left = self._retries  # a new event does not reset it
         while True:
             if resume_path:
                 owner = Owner("", user, agent)
@@ -234,19 +235,21 @@ class Client:
                         error = make_error(
                             data["type"], data["detail"], data["status"], {"key": key}
                         )
-                        if isinstance(error, Overloaded) and not agents and retries_left:
+                        if isinstance(error, Overloaded) and not agents and restarts_left:
                             # A request with the same key continues the turn.
+                            restarts_left -= 1
                             resume_path, last_number = "", 0
                             body["session_id"] = data["session_id"]
-                            raise error
+                            break
                         first_error = first_error or error
                     yield name, data
-                raise self._no_server("it closed the stream before the end of the answer")
-            except (NoServer, Overloaded):
-                if not retries_left:
+                else:
+                    raise self._no_server("it closed the stream before the end of the answer")
+            except (NoServer, Overloaded) as failure:
+                if failure is first_error or not retries_left:
                     raise
                 retries_left -= 1
-            self._back_off(retries_left)
+            self._back_off(min(retries_left, restarts_left))
 
     def _back_off(self, retries_left: int, retry_after: float = 0.0) -> None:
         """Wait before a retry: as long as the server asks, and some time more, longer each time."""

@@ -64,7 +64,7 @@ export class Scope extends ScopeVerbs {
 
   /** Run one turn and yield its events as they happen; a stream that breaks off is resumed.
    *
-   * If the server stops during the turn, another one starts the answer again, with a new event `start`.
+   * If the server stops during the turn, another server restarts the answer and sends a new `start` event.
    * In a group, an agent that fails sends an `error` event. If no agent answers, the first error is thrown at the end.
    */
   async *chatStream(message: string, options: ChatOptions = {}): AsyncGenerator<ChatEvent, void> {
@@ -78,8 +78,9 @@ export class Scope extends ScopeVerbs {
     let resumePath = "";
     let lastId = 0;
     let retriesLeft = this.api.http.retries;
+    let restartsLeft = this.api.http.retries; // a new event does not reset it
     for (;;) {
-      let failure: RetainError;
+      let failure: RetainError | undefined;
       const request = resumePath ? { method: "GET", path: resumePath, owner: this.api.owner } : start;
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (lastId) headers["Last-Event-ID"] = String(lastId);
@@ -96,25 +97,27 @@ export class Scope extends ScopeVerbs {
           if (event.event === "message") isAnswered = true;
           if (event.event === "error") {
             const error = errorOfEvent(event.data);
-            if (error.code === "overloaded" && !agents && retriesLeft) {
-              // The server stops. The same request with the same key continues the turn at another one.
+            if (error.code === "overloaded" && !agents && restartsLeft) {
+              // The server is shutting down. The same request with the same key continues the turn at another one.
+              restartsLeft -= 1;
               start.body.session_id = event.data.session_id;
               resumePath = "";
               lastId = 0;
-              throw error;
+              failure = error;
+              break;
             }
             firstError ??= error;
           }
           yield event;
         }
-        throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");
+        if (!failure) throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");
       } catch (error) {
         if (!(error instanceof RetainError) || error === firstError) throw error;
         if (!retriesLeft || !isTemporary(error, RESUMED_STATUSES)) throw error;
         failure = error;
         retriesLeft -= 1;
       }
-      await this.api.http.backOff(retriesLeft, failure, signal);
+      await this.api.http.backOff(Math.min(retriesLeft, restartsLeft), failure, signal);
     }
   }
 }

@@ -311,6 +311,20 @@ test("another server continues the turn of one that stops", async () => {
   assert.ok(!names.includes("error"));
 });
 
+test("a turn that every server gives up fails after the retries", async () => {
+  const requests: string[] = [];
+  const data = { type: "Overloaded", detail: "It is being stopped.", status: 503, session_id: "s", key: "k" };
+  const start = `id: 1\nevent: start\ndata: ${JSON.stringify({ resume: "/api/chat/turns/1" })}\n\n`;
+  const stream = `${start}id: 2\nevent: error\ndata: ${JSON.stringify(data)}\n\nid: 3\nevent: done\ndata: {}\n\n`;
+  const stopping: typeof fetch = async (_, init) => {
+    requests.push(String(init?.method));
+    return new Response(stream);
+  };
+  const me = scope({ fetch: stopping, retries: 1 });
+  await assert.rejects(me.chat("Hello"), failure("overloaded", 503, /being stopped/));
+  assert.deepEqual(requests, ["POST", "POST"]);
+});
+
 test("the error of an agent ends a chat without a retry", async () => {
   let calls = 0;
   const data = { type: "ModelUnavailable", detail: "The model is down.", status: 503, session_id: "s", key: "k" };
