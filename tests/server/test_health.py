@@ -55,13 +55,13 @@ def test_the_cause_of_a_database_failure_is_logged_once(
     refused = Unreachable(problem="port 5432: connection refused\nand more")
     faults.fail("read", refused, times=3)
     for _ in range(3):
-        assert health._ask() == "The database cannot be reached."
+        assert health._find_problem() == "The database cannot be reached."
     assert [record.getMessage() for record in caplog.records] == [
         "the database cannot be used: Unreachable: port 5432: connection refused"
     ]
-    assert health._ask() == ""
+    assert health._find_problem() == ""
     faults.fail("read", refused)
-    health._ask()
+    health._find_problem()
     assert len(caplog.records) == 2
 
 

@@ -144,7 +144,7 @@ def test_a_database_in_memory_needs_a_single_worker() -> None:
 
 def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> None:
     """Running requests may finish, new ones get 503; a second signal ends the process at once."""
-    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50, "DRAIN_SECONDS": 0}
+    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50, "DRAIN_SECONDS": 0.1}
     with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
         assert process.address[1] > 0
         assert b"retain" in process.request("GET", "/")[1]
@@ -184,7 +184,7 @@ def test_a_server_behind_a_proxy_accepts_requests_until_the_proxy_notices(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """After SIGTERM `/readyz` fails first. Ctrl-C stops at once, as it does without a proxy."""
-    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50, "DRAIN_SECONDS": 1}
+    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50, "DRAIN_SECONDS": 60}
     with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
         connection = http.client.HTTPConnection(*process.address, timeout=20)
         assert process.request("GET", "/readyz", connection=connection)[0] == 200
@@ -200,8 +200,45 @@ def test_a_server_behind_a_proxy_accepts_requests_until_the_proxy_notices(
             assert response.status == (200 if number == signal.SIGTERM else 503)
             # The next request of this client is for another server.
             assert response.getheader("Connection") == "close"
-            wait_until(lambda: process.request("GET", "/api/sessions")[0] == 503)
+            if number == signal.SIGTERM:
+                assert process.stop() == 128 + signal.SIGTERM
+                return
         assert process.process.wait(20) == 0
+
+
+def test_workers_accept_requests_until_a_proxy_that_checked_one_of_them_notices(
+    tmp_path: Path,
+) -> None:
+    with Process(
+        f"sqlite:///{tmp_path}/a.db", "--workers", "2", limits={"DRAIN_SECONDS": 60}
+    ) as process:
+        workers = psutil.Process(process.process.pid).children()
+        assert len(workers) == 2
+
+        def connect(worker: psutil.Process, path: str) -> http.client.HTTPConnection:
+            """Return a connection to this worker: the other one is paused meanwhile."""
+            other = next(item for item in workers if item != worker)
+            other.suspend()
+            wait_until(lambda: other.status() == psutil.STATUS_STOPPED)
+            connection = http.client.HTTPConnection(*process.address, timeout=20)
+            assert process.request("GET", path, connection=connection)[0] == 200
+            other.resume()
+            return connection
+
+        def is_draining(connection: http.client.HTTPConnection) -> bool:
+            connection.request("GET", "/api/sessions")
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 200
+            return response.getheader("Connection") == "close"
+
+        checked = connect(workers[0], "/readyz")
+        unchecked = connect(workers[1], "/healthz")
+        process.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: is_draining(checked))
+        wait_until(lambda: is_draining(unchecked))
+        assert process.request("GET", "/readyz")[0] == 503
+        assert process.request("GET", "/api/sessions")[0] == 200
 
 
 def test_shutdown_with_unfinished_requests_is_reported(tmp_path: Path) -> None:

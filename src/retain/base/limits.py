@@ -74,8 +74,7 @@ MAX_IN_FLIGHT = 256
 REQUEST_SECONDS = 30.0
 """The longest time for a request to arrive."""
 DRAIN_SECONDS = 5.0
-"""The time for which a server that a proxy watches accepts requests after SIGTERM. Meanwhile
-`/readyz` fails, and the proxy notices."""
+"""How long a server behind a proxy keeps accepting requests after SIGTERM, while `/readyz` fails."""
 STOP_SECONDS = 10.0
 """The longest time that a stopping server lets running requests finish."""
 JOB_INTERVAL_SECONDS = 5.0

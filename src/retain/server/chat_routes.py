@@ -472,7 +472,7 @@ class _Elsewhere:
                         yield HEARTBEAT
                     running, saved_answer = await run_in_threadpool(self.look, agent, _LOOKS)
                 if saved_answer is None:
-                    raise _late("the turn was cut off, and nobody is at it")
+                    raise _late("the turn was interrupted and is no longer running")
                 after += 1
                 yield encode_event(after, "message", serialization.reply_data(saved_answer))
         except RetainError as error:

@@ -66,12 +66,17 @@ class Rejected(Exception):
     """Raised when the middleware rejects a request."""
 
     def __init__(
-        self, status: int, detail: str, *, seconds: float | None = None, closes: bool = False
+        self,
+        status: int,
+        detail: str,
+        *,
+        seconds: float | None = None,
+        close_connection: bool = False,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.headers = {} if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
-        self.closes = closes
+        self.close_connection = close_connection
 
 
 class GuardedRequest:
@@ -85,7 +90,7 @@ class GuardedRequest:
         "_send",
         "allowed_origin",
         "body_complete",
-        "closes",
+        "close_connection",
         "digest",
         "is_long",
         "json_chunks",
@@ -122,7 +127,7 @@ class GuardedRequest:
         """The status of the response; 0 until it starts."""
         self.started_at = 0.0
         self.body_complete = False
-        self.closes = False
+        self.close_connection = False
         """True to close the connection after the response."""
         self.rejected = False
         """True once the middleware has responded; the response of the app is then dropped."""
@@ -152,7 +157,7 @@ class GuardedRequest:
         except TimeoutError:
             seconds = f"{self._deadline.seconds:g}"
             text = f"The request did not arrive within {seconds} seconds."
-            await self.reject(Rejected(408, text, closes=True))
+            await self.reject(Rejected(408, text, close_connection=True))
             return _DISCONNECT
         if message["type"] == "http.request":
             chunk = message.get("body", b"")
@@ -194,7 +199,7 @@ class GuardedRequest:
         response = problem.answer(
             rejected.status, str(rejected), self._request_id, headers=rejected.headers
         )
-        self.closes = self.closes or rejected.closes
+        self.close_connection = self.close_connection or rejected.close_connection
         await self._send_own(
             {
                 "type": "http.response.start",
@@ -203,9 +208,13 @@ class GuardedRequest:
             }
         )
         await self._send_own(
-            {"type": "http.response.body", "body": response.body, "more_body": rejected.closes}
+            {
+                "type": "http.response.body",
+                "body": response.body,
+                "more_body": rejected.close_connection,
+            }
         )
-        if rejected.closes:
+        if rejected.close_connection:
             await self._linger()
             await self._send_own({"type": "http.response.body", "body": b""})
 
@@ -221,7 +230,7 @@ class GuardedRequest:
     def too_large(self) -> Rejected:
         """Return the error for a body over the limit."""
         text = f"The body is larger than the limit of {self.max_bytes:,} bytes."
-        return Rejected(413, text, closes=True)
+        return Rejected(413, text, close_connection=True)
 
     async def _linger(self) -> None:
         try:
@@ -237,7 +246,7 @@ class GuardedRequest:
         result += [header for header in SECURITY_HEADERS if header[0] not in names]
         if self._is_private and b"cache-control" not in names:
             result.append(_NO_STORE)
-        if self.closes:
+        if self.close_connection:
             result.append(_CLOSE)
         if self.allowed_origin:
             result += [

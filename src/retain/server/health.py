@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 import time
 
 from starlette.applications import Starlette
@@ -36,43 +37,50 @@ class Health:
     """Checks that the database can be reached and has the schema of this version."""
 
     def __init__(self, memory: Memory) -> None:
-        self.is_watched = False
-        """True once something has requested `/readyz`, such as a proxy."""
+        self.readiness_flag: bytearray | mmap.mmap = bytearray(1)
+        """1 once something, such as a proxy, has requested `/readyz`. Workers share it."""
         self._memory = memory
         self._newer_schema = 0
-        self._asking: asyncio.Task[str] | None = None
-        self._found = ""
+        self._check: asyncio.Task[str] | None = None
+        self._problem = ""
         self._good_until = 0.0
-        self._told = self._reason = ""
+        self._logged_problem = self._logged_reason = ""
+
+    @property
+    def readiness_was_checked(self) -> bool:
+        """Whether something has requested `/readyz` from this process or from another worker."""
+        return bool(self.readiness_flag[0])
 
     async def trouble(self) -> str:
         """Return the problem, or an empty text. Concurrent calls share one check."""
         if time.monotonic() < self._good_until:
-            return self._found
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(asyncio.to_thread(self._ask))
+            return self._problem
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(asyncio.to_thread(self._find_problem))
         try:
-            self._found = await asyncio.wait_for(asyncio.shield(self._asking), READY_SECONDS)
+            self._problem = await asyncio.wait_for(asyncio.shield(self._check), READY_SECONDS)
         except TimeoutError:
-            self._found = "The database does not answer in time."
+            self._problem = "The database does not answer in time."
         self._good_until = time.monotonic() + KEEP_SECONDS
-        if self._found != self._told:
-            self._told = self._found
-            _log.warning("%s", self._found or "The database can be used again.")
-        return self._found
+        if self._problem != self._logged_problem:
+            self._logged_problem = self._problem
+            _log.warning("%s", self._problem or "The database can be used again.")
+        return self._problem
 
-    def _ask(self) -> str:
+    def _find_problem(self) -> str:
         try:
             self._memory.database.read(EVERY_TENANT, lambda tx: tx.now)
             schema = self._memory.database.version()
             required_schema = self._memory.migrations[-1].number
         except StorageError as error:
-            self._why(f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}")
+            self._log_reason(
+                f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}"
+            )
             return _AWAY
         except Exception as error:  # whatever it is, the server is not ready
-            _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
+            _log.error("database check failed: %s", type(error).__name__, exc_info=error)
             return _AWAY
-        self._reason = ""
+        self._logged_reason = ""
         if schema < required_schema:
             return "The database does not have the schema of this version: migrate it."
         if schema > required_schema and schema != self._newer_schema:
@@ -80,16 +88,16 @@ class Health:
             self._newer_schema = schema
             _log.warning(
                 "A newer version of retain has migrated the database to schema %d; this version "
-                "has %d. The server keeps running, but cannot start again: upgrade it.",
+                "has %d. This server keeps running but will not restart until it is upgraded.",
                 schema,
                 required_schema,
             )
         return ""
 
-    def _why(self, reason: str) -> None:
+    def _log_reason(self, reason: str) -> None:
         """Log the reason once, also if the check has timed out for its callers."""
-        if reason != self._reason:
-            self._reason = reason
+        if reason != self._logged_reason:
+            self._logged_reason = reason
             _log.warning("the database cannot be used: %s", reason)
 
 
@@ -101,7 +109,7 @@ def add(app: Starlette) -> None:
         return _ALIVE
 
     async def readyz(request: Request) -> Response:
-        health.is_watched = True
+        health.readiness_flag[0] = 1
         stopping = getattr(app.state, "stopping", None)
         guard = getattr(app.state, "guard", None)
         if (guard and guard.is_draining) or (stopping and stopping.is_set()):

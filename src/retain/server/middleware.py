@@ -121,7 +121,7 @@ class ProtectionMiddleware:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         guarded = GuardedRequest(scope, receive, send, request_id, self._deadline, self._learn)
-        guarded.closes = self.is_draining
+        guarded.close_connection = self.is_draining
         state["guarded"] = guarded
         path = scope["path"]
         is_long = path.startswith(LONG_RUNNING_PATHS) or (
@@ -173,7 +173,7 @@ class ProtectionMiddleware:
             repeated = next((name for name in _SINGLE_HEADERS if names.count(name) > 1), None)
             if repeated:
                 message = f"The header {repeated.decode()} was sent more than once."
-                raise Rejected(400, message, closes=True)
+                raise Rejected(400, message, close_connection=True)
         host = headers.get(b"host", b"")
         if host not in self._accepted_hosts:
             self._check_host(host, scope)
@@ -219,7 +219,7 @@ class ProtectionMiddleware:
             await self._backoff.wait(connection)
         if self._stopping.is_set():
             message = "The server is stopping. Retry in a moment."
-            raise Rejected(503, message, seconds=RETRY_SECONDS, closes=True)
+            raise Rejected(503, message, seconds=RETRY_SECONDS, close_connection=True)
         running = self.running(long=is_long)
         if running >= limits.MAX_IN_FLIGHT:
             seconds = self._backoff.reject(connection)
@@ -322,17 +322,17 @@ class ProtectionMiddleware:
                 f"Too many bodies are still arriving: {waiting[guarded.peer]} from this address. "
                 f"Retry in {RETRY_SECONDS} s."
             )
-            raise Rejected(503, message, seconds=RETRY_SECONDS, closes=True)
+            raise Rejected(503, message, seconds=RETRY_SECONDS, close_connection=True)
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             message = "Compressed bodies (Content-Encoding) are not supported."
-            raise Rejected(415, message, closes=True)
+            raise Rejected(415, message, close_connection=True)
         upload_limit = self._upload_limit(scope["path"], headers)
         guarded.max_bytes = upload_limit or limits.MAX_BODY_BYTES
         guarded.json_chunks = None if upload_limit else []
         if length is not None:
             if not length.isdigit():
                 message = "Content-Length must be a number of bytes."
-                raise Rejected(400, message, closes=True)
+                raise Rejected(400, message, close_connection=True)
             if len(length) > 15 or int(length) > guarded.max_bytes:
                 raise guarded.too_large()
         return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import mmap
 import os
 import signal
 import socket
@@ -84,11 +85,12 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
 
         def work(ready: Callable[[], None], parent: int) -> int:
             with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
-                return _serve(mine, listener, ready, parent, jobs=jobs)
+                return _serve(mine, listener, ready, parent, readiness_flag, jobs=jobs)
 
         gc.enable()
-        with metrics.shared():
-            # Each worker ends by itself before.
+        # A proxy may have checked only one of the workers; they must drain together.
+        with metrics.shared(), mmap.mmap(-1, 1) as readiness_flag:
+            # Workers stop on their own before this.
             seconds = limits.DRAIN_SECONDS + limits.STOP_SECONDS + 1
             return Workers(
                 settings.workers,
@@ -143,6 +145,7 @@ def _serve(
     listener: socket.socket,
     ready: Callable[[], None],
     parent: int | None = None,
+    readiness_flag: mmap.mmap | None = None,
     *,
     jobs: bool,
 ) -> int:
@@ -159,7 +162,7 @@ def _serve(
                 ready()
                 loading.start()
 
-            http_server = server(memory, start_loading, parent, jobs=jobs)
+            http_server = server(memory, start_loading, parent, readiness_flag, jobs=jobs)
             if parent is not None:
                 # Keep this handler to the end: a signal must not interrupt closing the memory.
                 signal.signal(signal.SIGTERM, http_server.handle_exit)
@@ -172,10 +175,17 @@ def _serve(
 
 
 def server(
-    memory: Memory, ready: Callable[[], None], parent: int | None = None, *, jobs: bool = True
+    memory: Memory,
+    ready: Callable[[], None],
+    parent: int | None = None,
+    readiness_flag: mmap.mmap | None = None,
+    *,
+    jobs: bool = True,
 ) -> Server:
     """Return a server for a memory, ready to run on a socket."""
     app = create_app(memory, jobs=jobs)
+    if readiness_flag is not None:
+        app.state.health.readiness_flag = readiness_flag
     config = uvicorn.Config(
         app,
         http=partial(Connection, seconds=limits.REQUEST_SECONDS),  # type: ignore[arg-type]
@@ -212,7 +222,8 @@ class Server(uvicorn.Server):
         if self.should_exit and self._parent is None:
             logs.flush()
             os._exit(128 + sig)
-        if sig == signal.SIGTERM and self._app.state.health.is_watched and not self.should_exit:
+        is_behind_proxy = self._app.state.health.readiness_was_checked
+        if sig == signal.SIGTERM and is_behind_proxy and not self.should_exit:
             self._drain_seconds = limits.DRAIN_SECONDS
         self._stop()
 
