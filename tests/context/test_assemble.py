@@ -14,6 +14,7 @@ from retain import Memory, Scope
 from retain.base import tokens
 from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
+from retain.context.prompt import REFERENCES_MORE
 from retain.context.render import PREAMBLE, enclose
 from retain.context.report import Report
 from retain.kinds.refs import FRAGMENT
@@ -601,6 +602,22 @@ def test_many_references_are_listed_by_key(me: Scope, session: str) -> None:
     for key in keys:
         assert f"[MemoryRef: {key}" in seen or f"refs {key}" in left
     assert len(listed) > 40
+
+
+@pytest.mark.parametrize(("count", "budget"), [(1, 3000), (40, 3000), (60, 1500), (60, 600)])
+def test_the_prompt_says_that_references_are_missing_only_if_some_are(
+    me: Scope, session: str, count: int, budget: int
+) -> None:
+    for n in range(count):
+        line = me.refs.capture(f"output {n}\n" * 300, source=f"command {n}", session=session)
+        me.messages.append(session, "assistant", line)
+    for _ in range(20):
+        me.messages.append(session, "user", "word " * 50)
+    context = me.context(session, "and?", budget=budget)
+    assert count_tokens(context) <= budget
+    left = [item.source for item in context.report.left_out if item.layer == "references"]
+    assert (REFERENCES_MORE in json.dumps(context.messages)) == bool(left)
+    assert bool(left) == (budget < 3000)
 
 
 @pytest.mark.slow_on_postgres

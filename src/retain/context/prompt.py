@@ -30,7 +30,7 @@ NOTES_VARIABLE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
 REFERENCES_HEAD = "References from earlier in this conversation:"
 OLDER_REFERENCES_HEAD = "Older references from this conversation:"
-REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
+REFERENCES_MORE = "(Older references are not listed: search_memory finds them.)"
 GROUP_SENTENCE = "You are participating in a group conversation."
 SECTION_FRAME_TOKENS = 24  # an estimate for the heading or the fence of a section
 FENCE_TOKENS = size(PromptMessage("user", render.fence("")))  # a message with a fence of its own
@@ -257,8 +257,10 @@ class PromptWriter:
         texts = [line.message.text for line in recent if placeholder.MARK in line.message.text]
         visible = {f"refs {key}" for text in texts for key in placeholder.find_keys(text)}
         hidden = [piece for piece in pieces if piece.source not in visible]
-        frame = render.fence(f"{REFERENCES_HEAD}\n{REFERENCES_MORE}")
-        share = min(room, self._references_share(pieces)) - size(PromptMessage("user", frame))
+        frame = PromptMessage("user", render.fence(REFERENCES_HEAD))
+        share = min(room, self._references_share(pieces)) - size(frame)
+        if sum(piece.tokens for piece in hidden) > share:
+            share -= size(PromptMessage("user", render.fence(REFERENCES_MORE)))
         shown = _most_valuable(_shorten_placeholders(hidden, share), share)
         self.items["references"] = []
         if "fragment" in self.written:
@@ -270,28 +272,32 @@ class PromptWriter:
         cost = 0
         if shown:
             lines = [REFERENCES_HEAD, *(piece.text for piece in shown)]
-            if len(shown) < len(hidden):
-                lines.append(REFERENCES_MORE)
             self.written["references"] = render.fence("\n".join(lines))
             cost = size(PromptMessage("user", self.written["references"]))
         listed = {piece.source for piece in shown}
         older = [piece for piece in hidden if piece.source not in listed]
-        cost += self._fill_older_references(older, room - cost)
         if len(pieces) >= MAX_LISTED:
             oldest = Item("references", "refs, still older", 0, "search_memory finds them")
             self.left_out.setdefault("references", []).append(oldest)
-        return cost
+        return cost + self._fill_older_references(older, room - cost)
 
     def _fill_older_references(self, pieces: Sequence[Piece], room: int) -> int:
-        """List references after the window, as far as they fit; return their tokens."""
+        """List references after the window, as far as they fit; return their tokens.
+
+        A last line says that some are not listed. It would change the list before the window often.
+        """
         before = sum(map(size, self._volatile()))
-        heading = PromptMessage("user", render.fence(OLDER_REFERENCES_HEAD))
-        room -= size(heading)
+        room -= size(PromptMessage("user", render.fence(REFERENCES_MORE)))
+        has_room_for_notice = room >= 0
+        room -= tokens.estimate(OLDER_REFERENCES_HEAD) + 1
         shown = self._choose(_shorten_placeholders(pieces, room), "references", room)
-        if not shown:
-            return 0
+        lines = [OLDER_REFERENCES_HEAD] if shown else []
+        lines += [piece.text for piece in shown]
         self._show("references", shown)
-        lines = [OLDER_REFERENCES_HEAD, *(piece.text for piece in shown)]
+        if self.left_out.get("references") and has_room_for_notice:
+            lines.append(REFERENCES_MORE)
+        if not lines:
+            return 0
         self.written["older references"] = "\n".join(lines)
         return sum(map(size, self._volatile())) - before
 
