@@ -15,7 +15,7 @@ from retain.storage.migrate import shipped
 from retain.storage.oracle import security
 from retain.storage.oracle.dialect import schema
 from retain.storage.oracle.engine import LOCK_BUCKETS, VERSION
-from tests.h2 import JAR, H2Connection, H2Database
+from tests.h2 import JAR, H2Connection, H2Database, skip_without_tools
 
 LIQUIBASE = Path(__file__).parents[2] / ".cache/liquibase"
 CHANGESET = re.compile(r"--changeset retain:(?P<id>\S+)(?P<attributes>( \w+:\S+)*)")
@@ -151,7 +151,7 @@ def test_changesets_and_rollbacks_on_h2(h2: H2Connection, changelog: str) -> Non
 def liquibase(folder: Path, url: str, *words: str) -> str:
     """Run Liquibase in a folder with `changelog.sql`, and return what it prints."""
     if not (LIQUIBASE / "ready").exists() or not JAR.exists():
-        pytest.skip("Liquibase is not installed: run the tests with `make test-all`")
+        skip_without_tools("Liquibase or H2")
     command = ["java", "-cp", f"{JAR}:{LIQUIBASE}/*"]
     command += ["liquibase.integration.commandline.LiquibaseCommandLine", "--show-banner=false"]
     command += ["--changelog-file=changelog.sql", f"--url={url}", "--username=sa", "--password="]
