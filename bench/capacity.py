@@ -3,8 +3,8 @@
     python -m bench.capacity --tenants 10000 --messages 1000000000 --appends 500 --searches 100
     python -m bench.capacity --measure          # measure COSTS again, and check the model
 
-The model adds up the CPU time of each operation, which hardly depends on other programs of the
-machine. It is fitted to tenants of two sizes, and checked against a larger tenant and a mixed load:
+The model adds up the CPU time of each operation, which depends less on other load than the
+elapsed time does. It is fitted to tenants of two sizes, and checked against a larger tenant and a mixed load:
 see `fit` and `check`.
 """
 
@@ -55,7 +55,7 @@ class Cost:
     server: float
     """Of `retain serve`, for a tenant of 1,000 messages."""
     server_growth: float
-    """More, for each factor of ten."""
+    """Increase per tenfold growth."""
     database: float
     database_growth: float
 
@@ -70,7 +70,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured."""
+    """Measured costs."""
 
     operations: Mapping[str, Cost]
     job_per_message: float
@@ -186,11 +186,11 @@ def check(costs: Costs, measured: Measurement) -> dict[str, float]:
         statistics.mean(cost[0] for cost in expected.values()),
         statistics.mean(cost[1] for cost in expected.values()),
     )
-    found = {**measured.requests[CHECKED_SIZE], "mix": measured.mix}
+    measured_costs = {**measured.requests[CHECKED_SIZE], "mix": measured.mix}
     shares = {}
     for name, (server, database) in expected.items():
-        shares[f"{name}, server"] = server / found[name][0]
-        shares[f"{name}, database"] = database / found[name][1]
+        shares[f"{name}, server"] = server / measured_costs[name][0]
+        shares[f"{name}, database"] = database / measured_costs[name][1]
     messages = max(measured.disk)
     shares["disk"] = messages * costs.bytes_per_message / measured.disk[messages]
     return shares
@@ -352,8 +352,8 @@ def requests(name: str, key: str, questions: Sequence[str]) -> list[str]:
         elif name == "search":
             prepared.append(format_request("POST", "/api/search", {"query": question}, **headers))
         else:
-            asked = {"session": growth.session_id(0), "message": question, "budget": 8000}
-            prepared.append(format_request("POST", "/api/context", asked, **headers))
+            payload = {"session": growth.session_id(0), "message": question, "budget": 8000}
+            prepared.append(format_request("POST", "/api/context", payload, **headers))
     return prepared
 
 

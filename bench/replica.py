@@ -1,7 +1,8 @@
 """Searches with a read replica against the primary alone, by threads of one process.
 
 Both servers and the client share the cores of this machine, so the rate cannot grow if these are all in
-use. The processor time of the busier server for a search is what bounds servers of their own.
+use. The CPU time of the busier server for a search limits the rate when each server has its own
+machine.
 """
 
 from __future__ import annotations

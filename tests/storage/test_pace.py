@@ -14,7 +14,7 @@ def test_batches_adapt_to_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     for seconds in (0.5, 0.05, 0.02, 0.02, BATCH_SECONDS / 2, 0.001, 0.001, 0.001, 0.001):
         sizes.append(pace.size)
-        pace.after(seconds)
+        pace.record_and_pause(seconds)
     assert sizes == [500, 250, 166, 166, 166, 166, 332, 500, 500]
     assert pace.size == 500
     assert pauses[0] == 2 * BATCH_SECONDS  # a purge goes on, however busy the machine is
@@ -26,5 +26,5 @@ def test_a_batch_has_at_least_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retain.storage.pace.sleep", lambda _: None)
     pace = Pace(2)
     for _ in range(4):
-        pace.after(1.0)
+        pace.record_and_pause(1.0)
     assert pace.size == 1

@@ -116,8 +116,8 @@ class Settings(SettingsExtras):
     )
     read_database: str = _setting(
         "",
-        "PostgreSQL: the address of a streaming replica of `database`, for searches, lists and contexts. They are read "
-        "from `database` if the replica is behind or down. Empty: none.",
+        "PostgreSQL: the address of a streaming replica of `database`, for searches, lists and contexts. Falls back "
+        "to `database` if the replica is behind or down. Empty: none.",
     )
     tenant: str = _setting("default", "The tenant of calls that do not name one.")
     user: str = _setting(
@@ -293,7 +293,7 @@ class Settings(SettingsExtras):
         "retain_app",
         "The role that transactions switch to; it owns no tables. Empty: the role of the address.",
     )
-    postgres_pool: int = _setting(16, "PostgreSQL connections of one process.", 1)
+    postgres_pool: int = _setting(16, "Connections of one process to PostgreSQL or Oracle.", 1)
 
     def __post_init__(self) -> None:
         for name in NAMES:

@@ -203,7 +203,7 @@ def _in_batches(
             untidied = 0
             writer.database.tidy_index()
         yield removed
-        pace.after(seconds)
+        pace.record_and_pause(seconds)
 
 
 def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:

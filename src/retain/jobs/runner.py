@@ -87,7 +87,8 @@ class JobRunner:
     ) -> JobResults:
         """Run every job for some tenants, or for all.
 
-        With all, each run starts at another tenant: several processes then find due work sooner.
+        When running all tenants, start at a random one, so that parallel runners find due work
+        sooner.
         """
         known = self._services.database.tenants()
         for tenant in tenants or []:

@@ -1,4 +1,4 @@
-"""The pace of a long job that writes in batches while others write, too."""
+"""The pace of a long job that writes in batches alongside other writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pace:
         self._smallest = max(1, largest // 3)
         self.size = largest
 
-    def after(self, seconds: float) -> None:
+    def record_and_pause(self, seconds: float) -> None:
         """Choose the size of the next batch, and pause."""
         if seconds > BATCH_SECONDS:
             self.size = max(self._smallest, self.size // 2)

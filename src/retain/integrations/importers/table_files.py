@@ -33,7 +33,7 @@ class Tables(Protocol):
     def read_table(
         self, table: str, columns: Sequence[str], order: Sequence[str] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Yield columns of all rows of a table, ordered by columns."""
+        """Yield the given columns of every row, sorted by `order`."""
 
 
 class TableFile:

@@ -89,7 +89,8 @@ class Pool:
             raise Unreachable(problem="it was closed")
         if not self._slots.acquire(timeout=self._wait_seconds):
             raise Busy(
-                problem=f"all {self._size} connections (postgres_pool) were in use for "
+                problem=f"all {self._size} connections (postgres_pool, which also applies to "
+                f"Oracle) were in use for "
                 f"{self._wait_seconds:g} seconds"
             )
         try:

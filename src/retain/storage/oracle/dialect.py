@@ -30,7 +30,7 @@ from retain.storage.migrate import shipped
 Node = Any
 """An expression of sqlglot, whose own types do not know which arguments each kind has."""
 EMPTY = "\0"
-"""The text that stands for an empty one."""
+"""Placeholder stored for empty text."""
 PREFIX = "p_"
 """Begins the name of every parameter: `:user`, `:number` or `:size` would be reserved words."""
 OUTPUT = "r_"

@@ -249,7 +249,7 @@ _OUTPUT_TYPES = {
 
 
 def _set_sizes(cursor: Any, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Name the types that the driver cannot know: large objects, and numbers that are null."""
+    """Declare types the driver cannot infer: large objects, and numbers that are null."""
     sizes: dict[str, Any] = {}
     for name in statement.parameters:
         values = [row[PREFIX + name] for row in rows]
@@ -427,7 +427,7 @@ class OracleDatabase:
         return False
 
     def _apply(self, cursor: Any, step: Step) -> None:
-        """Run a step that this process has claimed; after an error, others may repeat it at once."""
+        """Run a step that this process has claimed; after an error, others may retry it immediately."""
         try:
             if self._is_protected:
                 cursor.execute(security.MIGRATE)
@@ -600,7 +600,7 @@ def _create_schema_tables(cursor: Any) -> None:
 
 
 def _claim(cursor: Any, step: Step, *, take_over: bool) -> bool:
-    """Say that this process runs a step; return False while another one does.
+    """Claim a step for this process; return False while another process has it.
 
     take_over: another process that has begun the step has probably died
     """

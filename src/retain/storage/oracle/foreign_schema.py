@@ -49,7 +49,7 @@ _UNREACHABLE = {
     "ORA-01017": "user or password is wrong",
     "ORA-28000": "the account of the user is locked",
     "ORA-28001": "the password of the user has expired",
-    "ORA-01045": "the user may not connect: let an administrator `grant create session` to it",
+    "ORA-01045": "the user may not connect: ask an administrator to `grant create session` to it",
     "ORA-12541": _NO_SERVER,
     "DPY-6005": _NO_SERVER,
     "DPY-4011": "the connection was lost: run the import again, it continues where it stopped",
@@ -85,7 +85,7 @@ class ForeignSchema:
         if not self._types:
             schema = self._address.schema or "the user's own schema"
             problem = (
-                f"has no tables that the user may read in {schema}: name the schema of the tables "
+                f"contains no tables readable by this user in {schema}: name the schema of the tables "
                 "with ?schema=OWNER, and let the owner `grant select` on them to the user"
             )
             raise Invalid(field="file", problem=problem)
@@ -98,7 +98,7 @@ class ForeignSchema:
     def read_table(
         self, table: str, columns: Sequence[str], order: Sequence[str] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Yield columns of all rows of a table, ordered by columns."""
+        """Yield the given columns of every row, sorted by `order`."""
         types = self._types[table]
         selected = ", ".join(_select(column, types[column]) for column in columns)
         names = ", ".join(_quote(column) for column in order)

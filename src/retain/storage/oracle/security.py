@@ -147,7 +147,7 @@ def findings(connection: Any, owner: str, tables: Sequence[str]) -> list[Finding
         if has_policies:
             cursor.execute(POLICIES, {"owner": identifier(owner)})
             (count,) = cursor.fetchone()
-    missing = f"let an administrator run {GRANTS_NEEDED.replace('{owner}', identifier(owner))}"
+    missing = f"ask an administrator to run {GRANTS_NEEDED.replace('{owner}', identifier(owner))}"
     return [
         Finding(
             "policies separate the tenants in every table",

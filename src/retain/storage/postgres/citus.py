@@ -129,7 +129,7 @@ def layout(connection: Connection, schema: str) -> str:
 
 
 def distribute(connection: Connection, schema: str, role: str) -> None:
-    """Distribute the tables with a tenant that are not, and let the role log in on the workers."""
+    """Distribute the tables with a tenant that are not, and allow the role to log in to the workers."""
     allow_changes(connection)
     if role:
         _let_log_in(connection, role)

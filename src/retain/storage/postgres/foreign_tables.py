@@ -54,7 +54,7 @@ class ForeignServer:
     def read_table(
         self, table: str, columns: Sequence[str], order: Sequence[str] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Yield columns of all rows of a table, ordered by columns."""
+        """Yield the given columns of every row, sorted by `order`."""
         from psycopg import sql
 
         names = sql.SQL(", ").join(sql.Identifier(column) for column in columns)

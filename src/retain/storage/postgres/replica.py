@@ -37,7 +37,7 @@ RECHECK_SECONDS = 0.25
 MAX_RECHECK_SECONDS = 8.0
 """The longest time between checks of a replica that often fails soon after a check."""
 STEADY_SECONDS = 30.0
-"""A replica that was used for this long is not one of those."""
+"""A replica that was used for this long does not count as failing soon."""
 # A commit is acknowledged when its log is flushed, except with `synchronous_commit = off`.
 _WRITTEN = f"""select ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::int,
     case current_setting('synchronous_commit')
@@ -56,7 +56,7 @@ class Position(NamedTuple):
     """How far the log of the primary is written, and its clock."""
 
     timeline: int
-    """The number of promotions before it: a replica of another line has other rows."""
+    """The number of promotions before it: a replica on another timeline has different rows."""
     lsn: str
     now: int
 
@@ -169,7 +169,7 @@ class Replica(Server):
         return self.pool.reset()
 
     def connect(self) -> Connection:
-        """Open a connection; raise `SettingsError` if the server is no copy of the primary."""
+        """Open a connection; raise `SettingsError` if the server is not a replica of the primary."""
         connection = super().connect()
         try:
             connection.answer_seconds = ANSWER_SECONDS

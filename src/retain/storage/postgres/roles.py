@@ -60,7 +60,7 @@ exception
     when duplicate_object or unique_violation then null;  -- another database of this server has just made it
     when insufficient_privilege then
         raise exception using errcode = 'insufficient_privilege', message = 'the owner may not create or use the role '
-            || {role_text} || ': let an administrator run `create role ' || {role_text} || ' nologin` and `grant '
+            || {role_text} || ': ask an administrator to run `create role ' || {role_text} || ' nologin` and `grant '
             || {role_text} || ' to` the role that retain connects as, or set postgres_role to nothing to work as that role';
 end $$;
 """

@@ -141,7 +141,7 @@ class Server:
 
 
 def add_keepalive(url: str) -> str:
-    """Return an address with the options that notice a server that is gone."""
+    """Return an address with the options that detect a dead server."""
     return conninfo.make_conninfo(
         url, **{name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in url}
     )

@@ -461,7 +461,7 @@ class SqliteDatabase:
         while is_unfinished and pages_left >= 0:
             pages_left -= pace.size
             is_unfinished, seconds = self.write(EVERY_TENANT, merge, frees_space=True)
-            pace.after(seconds)
+            pace.record_and_pause(seconds)
         self.write(
             EVERY_TENANT,
             lambda tx: maintenance.forget_removed_rows(_connection_of(tx), removed),

@@ -33,7 +33,7 @@ class ForeignFile:
     def read_table(
         self, table: str, columns: Sequence[str], order: Sequence[str] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Yield columns of all rows of a table, ordered by columns."""
+        """Yield the given columns of every row, sorted by `order`."""
         names = ", ".join(_quote(column) for column in columns)
         keys = ", ".join(_quote(column) for column in order)
         clause = f" order by {keys}" if keys else ""

@@ -116,7 +116,7 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
     while free_pages and free_pages != previous:
         started = time.monotonic()
         connection.execute(f"pragma incremental_vacuum({pace.size})").fetchall()
-        pace.after(time.monotonic() - started)
+        pace.record_and_pause(time.monotonic() - started)
         previous = free_pages
         free_pages = _free_pages(connection)
     deadline = time.monotonic() + wait_seconds
@@ -163,7 +163,7 @@ def pages_of_search_index(connection: apsw.Connection) -> int:
 
 
 def merge_search_index(connection: apsw.Connection, pages: int) -> bool:
-    """Merge the full-text index until so many pages are written; return whether more is left."""
+    """Merge the full-text index until `pages` pages are written; return whether more is left."""
     before = connection.total_changes()
     connection.execute(
         "insert into search_words (search_words, rank) values ('merge', ?)", (-pages,)
@@ -172,7 +172,7 @@ def merge_search_index(connection: apsw.Connection, pages: int) -> bool:
 
 
 def forget_removed_rows(connection: apsw.Connection, count: int) -> None:
-    """Record that the words of so many removed rows are gone.
+    """Record that the words of `count` removed rows are gone.
 
     Another process may have merged at the same time, and recorded the same rows.
     """
