@@ -188,6 +188,8 @@ class TestCluster:
     def test_the_server_adds_and_removes_the_words_of_a_row(
         self, cluster: Cluster, me: Scope
     ) -> None:
+        cluster.memory.database.refit()
+        assert has_trigger(cluster)
         me.sessions.add("s")
         me.messages.append("s", "user", "the night train to Vienna")
         me.messages.extend("s", [NewMessage("user", f"harbour {n}") for n in range(5)])
@@ -203,11 +205,16 @@ class TestCluster:
     ) -> None:
         """An older version of retain may have distributed the tables."""
         cluster.coordinator.execute("set citus.enable_unsafe_triggers = on")
-        cluster.coordinator.execute("drop trigger search_items_added on retain.search_items")
+        cluster.coordinator.execute(
+            "drop trigger if exists search_items_added on retain.search_items"
+        )
         me.sessions.add("s")
         me.messages.append("s", "user", "the night train to Vienna")
         assert me.search("vienna").hits[0].text == "the night train to Vienna"
         cluster.memory.database.distribute()
+        assert not has_trigger(cluster), "processes of the older version would fail"
+        cluster.memory.database.refit()
+        assert has_trigger(cluster)
         me.messages.append("s", "user", "a ferry to Dover")
         assert me.search("dover").hits[0].text == "a ferry to Dover"
         assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
@@ -271,6 +278,16 @@ class TestCluster:
                 cluster.coordinator.execute("drop table retain.moods")
                 worker.execute("drop table if exists retain.moods")
 
+    def test_a_start_does_not_wait_if_there_is_nothing_to_do(
+        self, cluster: Cluster, open_memory: Callable[..., Memory]
+    ) -> None:
+        """Another process may hold the lock of migrations, and the owner's address be unknown."""
+        with psycopg.connect(cluster.coordinator.info.dsn) as other:
+            other.execute("select pg_advisory_xact_lock(%s)", [engine.MIGRATION_LOCK])
+            owner = "postgresql://127.0.0.1:1/unreachable"
+            memory = open_memory(owner_database=owner)
+            assert "are distributed by tenant" in memory.database.distribute()
+
     def test_a_tenant_moves_to_another_server(self, cluster: Cluster, me: Scope) -> None:
         others = cluster.coordinator.execute(
             """select nodename, nodeport from pg_dist_node
@@ -293,6 +310,12 @@ class TestCluster:
         me.messages.remove("s", 1)
         assert me.search("dover").hits[0].text == "a ferry to Dover"
         assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
+
+
+def has_trigger(cluster: Cluster) -> bool:
+    """Return whether the workers add the words of rows."""
+    sql = "select 1 from pg_trigger where tgname = 'search_items_added' and tgrelid = 'retain.search_items'::regclass"
+    return cluster.coordinator.execute(sql).fetchone() is not None
 
 
 def wait_for_cleanup(coordinator: psycopg.Connection) -> None:

@@ -100,7 +100,6 @@ def run_script(connection: Connection, script: str, schema: str, role: str) -> N
         if statement:
             connection.execute(statement)
     distribute(connection, schema, role)
-    add_triggers(connection, schema)
 
 
 def local_tables(connection: Connection, schema: str) -> list[str]:
@@ -109,8 +108,15 @@ def local_tables(connection: Connection, schema: str) -> list[str]:
 
 
 def is_complete(connection: Connection, schema: str) -> bool:
-    """Return whether `distribute` and `add_triggers` would change nothing."""
-    return not local_tables(connection, schema) and _adds_words(connection, schema)
+    """Return whether `distribute` and `replace_function` would change nothing."""
+    return not local_tables(connection, schema) and _removes_words(connection, schema)
+
+
+def _removes_words(connection: Connection, schema: str) -> bool:
+    """Return whether the workers remove the words of rows."""
+    sql = """select 1 from pg_proc where pronamespace = to_regnamespace(%s)
+             and proname = 'search_items_removed' and strpos(prosrc, 'pg_dist_shard') > 0"""
+    return connection.execute(sql, (schema,)).fetchone() is not None
 
 
 def _adds_words(connection: Connection, schema: str) -> bool:
@@ -145,22 +151,30 @@ def distribute(connection: Connection, schema: str, role: str) -> None:
         )
 
 
-def add_triggers(connection: Connection, schema: str) -> None:
-    """Let the workers add and remove the words of rows.
+def replace_function(connection: Connection) -> None:
+    """Let the workers remove the words of rows.
 
     Not in the transaction that distributes the tables: there, Citus creates functions over
     another connection to a worker, and would wait for itself.
     """
     allow_changes(connection)
-    search_items = Identifier(schema, "search_items").as_string()
-    if connection.execute("select to_regclass(%s)", (search_items,)).fetchone() != (None,):
-        connection.execute(_REMOVED_WORDS)
-        connection.execute(_ADDED_WORDS)
-        if not _adds_words(connection, schema):
-            connection.execute(
-                """create trigger search_items_added after insert on search_items
-                   for each row execute function search_items_added()"""
-            )
+    connection.execute(_REMOVED_WORDS)
+
+
+def add_trigger(connection: Connection, schema: str) -> None:
+    """Let the workers add the words of rows.
+
+    Versions of retain without the trigger add them themselves, and fail when they exist. So it is
+    added on request only.
+    """
+    if _adds_words(connection, schema):
+        return
+    allow_changes(connection)
+    connection.execute(_ADDED_WORDS)
+    connection.execute(
+        """create trigger search_items_added after insert on search_items
+           for each row execute function search_items_added()"""
+    )
 
 
 def allow_changes(connection: Connection) -> None:

@@ -13,8 +13,8 @@ import re
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -381,12 +381,8 @@ class PostgresDatabase:
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
             while True:
                 try:
-                    with connection.transaction():
-                        lock_row = connection.execute(
-                            "select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)
-                        ).fetchone()
-                        if lock_row and lock_row[0]:
-                            return self._apply_when_free(connection, step, deadline)
+                    with _migration_lock(connection, deadline):
+                        return self._apply_when_free(connection, step, deadline)
                 except errors.DuplicateTable:
                     # PostgreSQL looks up names in a cache that is renewed when a transaction
                     # begins: another process may have created the tables since then.
@@ -399,9 +395,6 @@ class PostgresDatabase:
                             where="postgres_role", problem=error.diag.message_primary
                         ) from error
                     raise SchemaTooOld(found=step.number - int(step.up)) from error
-                if time.monotonic() > deadline:
-                    raise Busy(problem="another process has been migrating for over two minutes")
-                time.sleep(random.uniform(0.02, 0.1))
 
     def _apply_when_free(self, connection: Connection, step: Step, deadline: float) -> bool:
         """Apply a migration with short lock waits, because writers queue behind a waiting lock."""
@@ -434,34 +427,45 @@ class PostgresDatabase:
     def distribute(self) -> str:
         if not self.is_cluster:
             return ""
+        with self._own_connection(self._primary.url) as connection:
+            if citus.is_complete(connection, roles.SCHEMA):
+                return citus.layout(connection, roles.SCHEMA)
         role = self._settings.postgres_role
+        deadline = time.monotonic() + MIGRATION_SECONDS
+        set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
-            changes: list[Callable[[], None]] = [
-                lambda: citus.distribute(connection, roles.SCHEMA, role),
-                lambda: citus.add_triggers(connection, roles.SCHEMA),
-            ]
             try:
-                for change in changes:
-                    with connection.transaction():
-                        connection.execute("select pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-                        if not citus.is_complete(connection, roles.SCHEMA):
-                            set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
-                            connection.execute(set_path)
-                            change()
+                with _migration_lock(connection, deadline):
+                    if not citus.is_complete(connection, roles.SCHEMA):
+                        connection.execute(set_path)
+                        citus.distribute(connection, roles.SCHEMA, role)
+                with _migration_lock(connection, deadline):
+                    if not citus.is_complete(connection, roles.SCHEMA):
+                        connection.execute(set_path)
+                        citus.replace_function(connection)
                 return citus.layout(connection, roles.SCHEMA)
             except errors.InsufficientPrivilege:
                 return "Some tables are not distributed: run `retain migrate up` as their owner."
 
     def refit(self) -> None:
-        with (
-            self._own_connection(self._owner_url, answer_seconds=None) as connection,
-            connection.transaction(),
-        ):
-            connection.execute(SQL("set local search_path = {}").format(SEARCH_PATH))
-            connection.execute("set local lock_timeout = '5s'")
-            if citus.is_installed(connection):
-                citus.allow_changes(connection)
-            connection.execute(vector_index.SCRIPT)
+        set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
+        with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+            if citus.is_distributed(connection, roles.SCHEMA):
+                deadline = time.monotonic() + MIGRATION_SECONDS
+                # Without the rights of the owner, words are added without the trigger.
+                with (
+                    suppress(errors.InsufficientPrivilege),
+                    _migration_lock(connection, deadline),
+                ):
+                    connection.execute(set_path)
+                    connection.execute("set local lock_timeout = '5s'")
+                    citus.add_trigger(connection, roles.SCHEMA)
+            with connection.transaction():
+                connection.execute(set_path)
+                connection.execute("set local lock_timeout = '5s'")
+                if citus.is_installed(connection):
+                    citus.allow_changes(connection)
+                connection.execute(vector_index.SCRIPT)
 
     def health(self) -> list[Finding]:
         with self._own_connection(self._primary.url) as connection:
@@ -578,13 +582,33 @@ class PostgresDatabase:
             raise translate_error(error) from error
 
 
+@contextmanager
+def _migration_lock(connection: Connection, deadline: float) -> Iterator[None]:
+    """Begin a transaction that has the lock of migrations; raise `Busy` after the deadline."""
+    while True:
+        with connection.transaction():
+            row = connection.execute(
+                "select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)
+            ).fetchone()
+            if row and row[0]:
+                yield
+                return
+        if time.monotonic() > deadline:
+            raise Busy(problem="another process has been migrating for over two minutes")
+        time.sleep(random.uniform(0.02, 0.1))
+
+
 def _is_standby(connection: Connection, error: psycopg.Error) -> bool:
     """Return whether a write failed because the server is a replica."""
-    return (
-        isinstance(error, errors.ReadOnlySqlTransaction)
-        and not connection.closed
-        and connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
-    )
+    if not isinstance(error, errors.ReadOnlySqlTransaction) or connection.closed:
+        return False
+    status = connection.pgconn.parameter_status(b"in_hot_standby")
+    if status is not None:
+        return status == b"on"
+    # PostgreSQL 13 does not say it, and a pooler may not pass it on.
+    with suppress(psycopg.Error):
+        return connection.execute("select pg_is_in_recovery()").fetchone() == (True,)
+    return False
 
 
 class _Translated(NamedTuple):
