@@ -54,7 +54,7 @@ class Installation:
     def url(self) -> str:
         """The address with both servers, of which clients use the one that they can write to."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in (self.primary.port, self.standby.port))
-        return f"postgresql://postgres@{hosts}/{DATABASE}?target_session_attrs=read-write"
+        return f"postgresql://postgres@{hosts}/{DATABASE}"
 
     def close(self) -> None:
         """Stop all servers."""

@@ -38,6 +38,7 @@ from retain.base.errors import (
 from retain.storage import migrate
 from retain.storage.database import Transaction
 from retain.storage.postgres import server
+from retain.storage.postgres.server import Begin
 from tests.conftest import SERVERS, SETTINGS, new_database
 from tests.servers import debian_binaries, free_port, modern_binaries
 from tests.storage.behind import fill, raw
@@ -433,7 +434,7 @@ HOSTILE_TENANT = "a'; set role postgres; --\\' \"$$ E'\\\\' %s {0}"
 def count_settings(database: Any) -> int:
     """Return how many settings a transaction makes."""
     statements = [
-        statement for statement, _ in database._primary.begin_statements(("begin", False), "a")
+        statement for statement, _ in database._primary.begin_statements(Begin("begin", False), "a")
     ]
     assert not [statement for statement in statements if b"set_config" in statement]
     return sum(statement.startswith(b"set local ") for statement in statements)

@@ -20,13 +20,14 @@ import psycopg
 import pytest
 
 from retain import Client, Memory, Scope
-from retain.base.errors import NotFound, SettingsError
+from retain.base.errors import NotFound, SettingsError, StorageError
 from retain.base.settings import Settings
 from retain.cli.main import main
 from retain.server.database_metrics import Figures
 from retain.storage import migrate
 from retain.storage.connect import connect
 from retain.storage.database import Transaction
+from retain.storage.postgres import server
 from tests.chaos.test_http import Server
 from tests.conftest import SETTINGS, memory_folder, new_database
 from tests.servers import Kind, PostgresServer, debian_binaries, free_port, pooler_of
@@ -51,6 +52,20 @@ class Pair:
     def open(self, **settings: Any) -> Memory:
         """Open the database as another process does."""
         return Memory.open(self.url, settings=replace(self.settings, **settings))
+
+    def client_count(self) -> int:
+        """Return how many clients are connected to the database of the primary."""
+        sql = "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
+        with psycopg.connect(self.primary.url) as connection:
+            (count,) = connection.execute(sql, (DATABASE,)).fetchone() or (0,)
+        return int(count)
+
+    def disconnect_all(self) -> None:
+        """End the connections of all clients to the database of the primary."""
+        self.primary.execute(
+            f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{DATABASE}'"
+        )
+        wait_until(lambda: self.client_count() == 0, "clients are still connected")
 
     def close(self) -> None:
         """Stop both servers."""
@@ -360,6 +375,86 @@ def test_a_read_that_the_replica_cancels_runs_on_the_primary(pair: Pair, memory:
 
 
 @pytest.mark.slow
+def test_a_read_that_is_too_slow_on_the_replica_runs_on_the_primary(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A replica may replay in time and still be slow: its cache is cold, or its disk is busy."""
+    monkeypatch.setattr(server, "STATEMENT_SECONDS", 0.5)
+    slow = """select pg_is_in_recovery(), :tenant
+              from pg_sleep(case when pg_is_in_recovery() then 30 else 0 end)"""
+    with pair.open() as memory:
+        wait_until(lambda: runs_on_replica(memory), "the replica was not used")
+        before = memory.database.figures()
+        row = memory.database.read("acme", lambda tx: tx.one(slow), allow_replica=True)
+        assert row == (False, "acme")
+        assert "is not read: " in caplog.text
+        assert "statement timeout" in caplog.text
+        figures = memory.database.figures()
+        assert figures["replica_reads"] == before["replica_reads"]
+        assert figures["replica_fallbacks"] == before["replica_fallbacks"] + 1
+
+
+@pytest.mark.slow
+def test_an_error_of_the_caller_is_not_repeated_on_the_primary(memory: Memory) -> None:
+    wait_until(lambda: runs_on_replica(memory), "the replica was not used")
+    tried: list[Any] = []
+
+    def fail(tx: Transaction) -> None:
+        tried.append(tx.one(WHERE))
+        raise StorageError(problem="my own")
+
+    with pytest.raises(StorageError, match="my own"):
+        memory.database.read("acme", fail, allow_replica=True)
+    assert tried == [(True, "acme")]
+
+
+@pytest.mark.slow
+def test_rows_that_were_handed_out_are_not_read_again(memory: Memory) -> None:
+    wait_until(lambda: runs_on_replica(memory), "the replica was not used")
+    rows: list[int] = []
+
+    def fail(tx: Transaction) -> None:
+        for row in tx.each("select n, :tenant as tenant from generate_series(1, 3) n"):
+            rows.append(row["n"])
+        tx.one("select pg_terminate_backend(pg_backend_pid()), :tenant")
+
+    with pytest.raises(StorageError):
+        memory.database.read("acme", fail, allow_replica=True)
+    assert rows == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_failure_of_the_primary_is_not_blamed_on_the_replica(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pair.open() as memory:
+        wait_until(lambda: runs_on_replica(memory), "the replica was not used")
+        caplog.clear()
+        pair.disconnect_all()
+        finding = memory.database.check_replica()
+        assert finding is not None
+        assert finding.problem.startswith("the primary did not answer: ")
+        assert memory.database.figures()["replica_used"] == 1
+        assert "is not read" not in caplog.text
+        pair.disconnect_all()
+        assert memory.database.read("acme", lambda tx: tx.one(WHERE), allow_replica=True)
+        assert "is not read" not in caplog.text
+        finding = memory.database.check_replica()
+        assert finding is not None
+        assert finding.ok
+
+
+@pytest.mark.slow
+def test_reads_use_the_server_that_accepts_writes(pair: Pair) -> None:
+    """An address with several servers may name a replica first, as after a failover."""
+    hosts = f"127.0.0.1:{pair.replica.port},127.0.0.1:{pair.primary.port}"
+    url = f"postgresql://postgres@{hosts}/{DATABASE}"
+    with Memory.open(url, settings=replace(SETTINGS, owner_database=url)) as memory:
+        assert memory.database.read("acme", lambda tx: tx.one(WHERE)) == (False, "acme")
+        scope_of(memory).state.set("several", 1)
+
+
+@pytest.mark.slow
 def test_reads_go_through_poolers(pair: Pair) -> None:
     with pooler_of(pair.primary.port) as primary, pooler_of(pair.replica.port) as replica:
         address = "postgresql://postgres@127.0.0.1:{}/" + DATABASE
@@ -409,10 +504,19 @@ def doctor(
     return run
 
 
-def test_sqlite_has_no_replica(tmp_path: Path) -> None:
-    settings = Settings(read_database="postgresql://127.0.0.1/x")
-    with pytest.raises(SettingsError, match="read_database: needs PostgreSQL"):
-        Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings)
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("sqlite:///a.db", "read_database: needs PostgreSQL"),
+        ("memory:", "read_database: needs PostgreSQL"),
+        ("oracle://retain@127.0.0.1/x", "read_database: needs PostgreSQL"),
+        ("a.db", "database: .* did you mean sqlite:///a.db"),
+    ],
+)
+def test_only_postgresql_has_a_replica(url: str, problem: str) -> None:
+    settings = Settings(database=url, read_database="postgresql://127.0.0.1/x")
+    with pytest.raises(SettingsError, match=problem):
+        connect(settings)
 
 
 @pytest.mark.slow
@@ -448,8 +552,11 @@ def test_a_primary_is_not_read_as_a_replica(pair: Pair, doctor: Doctor) -> None:
 @pytest.mark.slow
 def test_another_database_or_cluster_is_refused(pair: Pair, doctor: Doctor) -> None:
     pair.primary.create("another")
-    with pytest.raises(SettingsError, match="is the database postgres, but the primary's is"):
+    pair.disconnect_all()
+    with pytest.raises(SettingsError, match="is the database postgres, but the primary's is") as e:
         pair.open(read_database=pair.replica.url_of("postgres"))
+    wait_until(lambda: pair.client_count() == 0, "connections were left open")
+    assert e.value.__traceback__  # which keeps the database: the collector has closed nothing
     modern = os.environ["TEST_POSTGRES_MODERN"]
     url = f"postgresql://postgres@127.0.0.1:{modern}/retain_template"
     with pytest.raises(SettingsError, match=f"127.0.0.1:{modern}.* belongs to another PostgreSQL"):

@@ -39,8 +39,9 @@ def connect(
     `read_only`, an SQLite file is not changed; one that may not be written is always opened so.
     """
     url = settings.database
-    if settings.read_database and embedded(settings):
-        problem = "needs PostgreSQL as `database`; SQLite has no replicas"
+    has_no_replicas = in_memory(settings) or url.startswith(("sqlite:///", "oracle://"))
+    if settings.read_database and has_no_replicas:
+        problem = "needs PostgreSQL as `database`"
         raise SettingsError(where="read_database", problem=problem)
     if in_memory(settings):
         return SqliteDatabase(None, settings, clock, wait_seconds=wait_seconds), shipped("sqlite")

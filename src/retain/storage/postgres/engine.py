@@ -49,8 +49,16 @@ from retain.storage.postgres.connections import (
     translate_error,
 )
 from retain.storage.postgres.pipeline import Pipeline, SentStatement
-from retain.storage.postgres.replica import Reading, Replica
-from retain.storage.postgres.server import ANSWER_SECONDS, NOW, SEARCH_PATH, Server, add_keepalive
+from retain.storage.postgres.replica import Replica
+from retain.storage.postgres.server import (
+    ANSWER_SECONDS,
+    NOW,
+    SEARCH_PATH,
+    Begin,
+    Server,
+    add_keepalive,
+    choose_primary,
+)
 from retain.storage.transaction_database import forbid_in_transaction
 
 COLUMN_TYPES = {
@@ -226,7 +234,8 @@ class PostgresDatabase:
         self._clock = now
         self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self.name = shown_address(parts)
-        self._owner_url = add_keepalive(settings.owner_database or url)
+        url = choose_primary(url)
+        self._owner_url = add_keepalive(choose_primary(settings.owner_database or url))
         self._known_tenants: set[str] = set()
         self._primary = Server(url, settings, self._wait_seconds)
         self._primary.connect_first()
@@ -234,7 +243,11 @@ class PostgresDatabase:
         self._replica: Replica | None = None
         if settings.read_database:
             self._replica = Replica(settings.read_database, settings, self._primary)
-            self._replica.open()
+            try:
+                self._replica.open()
+            except BaseException:
+                self.close()
+                raise
         _OPEN.add(self)
 
     # -- reading and writing ---------------------------------------------------------------
@@ -242,31 +255,25 @@ class PostgresDatabase:
     def read(
         self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
     ) -> T:
+        begin = Begin(_READ, long)
         replica = self._replica
         if allow_replica and replica is not None:
             forbid_in_transaction(self)
             reading = replica.take()
             if reading is not None:
+                clock = self._clock or (lambda: reading.now)  # that of the primary
+                transaction = PostgresTransaction(reading.connection, tenant, clock)
                 try:
-                    return self._read_replica(replica, reading, (_READ, long), tenant, work)
-                except Busy:
-                    raise
+                    result = self._run_on(replica, transaction, begin, work, idempotent=True)
                 except (_TransientFailure, StorageError) as error:
-                    replica.count_failure(error)
-        return self._run_with_retries((_READ, long), tenant, work, idempotent=True)
-
-    def _read_replica(
-        self,
-        replica: Replica,
-        reading: Reading,
-        begin: tuple[str, bool],
-        tenant: str,
-        work: Work[T],
-    ) -> T:
-        """Run work on the replica, with the clock of the primary."""
-        clock = self._clock or (lambda: reading.now)
-        transaction = PostgresTransaction(reading.connection, tenant, clock)
-        return self._run_on(replica, transaction, begin, work, idempotent=True)
+                    is_of_server = isinstance(error.__cause__, psycopg.Error)
+                    if transaction.streams or not is_of_server:
+                        raise
+                    replica.fall_back(str(error))
+                else:
+                    replica.count_read()
+                    return result
+        return self._run_with_retries(begin, tenant, work, idempotent=True)
 
     def write(
         self,
@@ -284,13 +291,13 @@ class PostgresDatabase:
                 )
             return work(tx)
 
-        result = self._run_with_retries((_WRITE, long), tenant, with_tenant, idempotent=idempotent)
+        result = self._run_with_retries(
+            Begin(_WRITE, long), tenant, with_tenant, idempotent=idempotent
+        )
         self._known_tenants.add(tenant)
         return result
 
-    def _run_with_retries(
-        self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
-    ) -> T:
+    def _run_with_retries(self, begin: Begin, tenant: str, work: Work[T], *, idempotent: bool) -> T:
         """Retry after lost connections and deadlocks, if the last try certainly changed nothing."""
         forbid_in_transaction(self)
         deadline = time.monotonic() + self._wait_seconds
@@ -312,9 +319,7 @@ class PostgresDatabase:
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, 0.5)
 
-    def _run_once(
-        self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
-    ) -> T:
+    def _run_once(self, begin: Begin, tenant: str, work: Work[T], *, idempotent: bool) -> T:
         try:
             connection = self._primary.pool.take()
         except psycopg.Error as error:
@@ -328,14 +333,14 @@ class PostgresDatabase:
         self,
         server: Server,
         transaction: PostgresTransaction,
-        begin: tuple[str, bool],
+        begin: Begin,
         work: Work[T],
         *,
         idempotent: bool,
     ) -> T:
         """Run work in a transaction, and give its connection back to the pool of the server."""
         connection = transaction.connection
-        connection.answer_seconds = None if begin[1] else postgres_server.ANSWER_SECONDS
+        connection.answer_seconds = None if begin.is_long else postgres_server.ANSWER_SECONDS
         try:
             transaction.begin(server.begin_statements(begin, transaction.tenant))
             result = work(transaction)

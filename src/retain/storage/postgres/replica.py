@@ -14,6 +14,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import psycopg
@@ -68,6 +70,10 @@ class Reading(NamedTuple):
     now: int
 
 
+class _PrimaryFailure(Exception):
+    """The primary did not answer, which says nothing about the replica."""
+
+
 class Replica(Server):
     """The connections to a read replica, and whether they may be used."""
 
@@ -92,7 +98,8 @@ class Replica(Server):
         if self._primary.is_cluster:
             problem = "cannot be used with Citus: the rows are on its workers, and a replica of the coordinator has none"
             raise SettingsError(where=SETTING, problem=problem)
-        self._set_problem(self._find_problem())
+        with suppress(_PrimaryFailure):  # the first read tries again
+            self._set_problem(self._find_problem())
 
     def take(self) -> Reading | None:
         """Return a connection that sees every acknowledged write; None to read from the primary.
@@ -109,37 +116,36 @@ class Replica(Server):
         try:
             connection = self.pool.take()
         except (psycopg.Error, SettingsError) as error:
-            self._fall_back(str(error).strip())
+            self.fall_back(str(error).strip())
             return None
+        except _PrimaryFailure:
+            return None  # the read from the primary tries again, or raises
         try:
             position = self._read_position()
         except BaseException as error:
             self.pool.give_back(connection)
-            if isinstance(error, psycopg.Error):
-                return None  # the read from the primary tries again, or raises
+            if isinstance(error, _PrimaryFailure):
+                return None
             raise
         try:
             problem = self._wait_for(connection, position)
         except psycopg.Error as error:
             problem = str(error).strip()
         if problem:
-            self._fall_back(problem)
+            self.fall_back(problem)
             return None
-        with self._gate:
-            self._reads += 1
         return Reading(connection, position.now)
 
-    def _fall_back(self, problem: str) -> None:
+    def fall_back(self, problem: str) -> None:
+        """Count a read that runs on the primary, and leave the replica out until a check passes."""
         with self._gate:
             self._fallbacks += 1
         self._set_problem(problem)
 
-    def count_failure(self, error: Exception) -> None:
-        """Count a read that failed on the replica and runs on the primary now."""
+    def count_read(self) -> None:
+        """Count a read that ran on the replica."""
         with self._gate:
-            self._reads -= 1
-            self._fallbacks += 1
-        log.info("%s: a read failed and runs on the primary: %s", self.name, error)
+            self._reads += 1
 
     def figures(self) -> dict[str, float]:
         """Return the state at the last read or check, and how many reads ran on the replica."""
@@ -158,7 +164,11 @@ class Replica(Server):
             problem = self._find_problem()
         except SettingsError as error:
             problem = str(error.problem)
+        except _PrimaryFailure as error:
+            return Finding(self.name, f"the primary did not answer: {error}")
         self._set_problem(problem)
+        if problem and self._bytes_behind:
+            problem += self._schema_lag()
         return Finding(self.name, problem)
 
     def reset(self) -> object:
@@ -204,12 +214,23 @@ class Replica(Server):
 
     def _ask_primary(self, query: bytes) -> Row:
         """Return the only row of a statement on the primary."""
-        connection = self._primary.pool.take()
-        try:
-            connection.answer_seconds = server.ANSWER_SECONDS
+        with self._primary_connection() as connection:
             return Pipeline(connection).send(query).rows()[0]
-        finally:
-            self._primary.pool.give_back(connection)
+
+    @contextmanager
+    def _primary_connection(self) -> Iterator[Connection]:
+        pool = self._primary.pool
+        try:
+            connection = pool.take()
+            try:
+                connection.answer_seconds = server.ANSWER_SECONDS
+                yield connection
+            finally:
+                if connection.closed:
+                    pool.forget_idle()
+                pool.give_back(connection)
+        except psycopg.Error as error:
+            raise _PrimaryFailure(str(error).strip()) from error
 
     def _wait_for(self, connection: Connection, position: Position) -> str:
         """Wait until the replica has replayed a position; return why it cannot be read, or "".
@@ -242,7 +263,7 @@ class Replica(Server):
             if behind <= 0:
                 break
             if time.monotonic() > deadline:
-                return f"it is {behind} bytes behind the primary{self._schema_lag(connection)}"
+                return f"it is {behind} bytes behind the primary"
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
         if connection.timeline != position.timeline:
@@ -254,14 +275,18 @@ class Replica(Server):
             )
         return ""
 
-    def _schema_lag(self, connection: Connection) -> str:
+    def _schema_lag(self) -> str:
         """Return a note if the replica has not replayed the last migration yet."""
-        version = roles.version(connection)
-        primary_connection = self._primary.pool.take()
         try:
-            expected = roles.version(primary_connection)
-        finally:
-            self._primary.pool.give_back(primary_connection)
+            connection = self.pool.take()
+            try:
+                version = roles.version(connection)
+            finally:
+                self.pool.give_back(connection)
+            with self._primary_connection() as primary_connection:
+                expected = roles.version(primary_connection)
+        except (psycopg.Error, _PrimaryFailure):
+            return ""
         return "" if version == expected else f" and has schema {version} of {expected}"
 
     def _find_problem(self) -> str:
@@ -299,7 +324,10 @@ class Replica(Server):
         checking = self._checking
         try:
             self._set_problem(self._find_problem())
-        except RetainError as error:
+        except SettingsError as error:
             self._set_problem(str(error))
+        except (RetainError, _PrimaryFailure) as error:  # no connection was free, for example
+            self._check_at = time.monotonic() + self._pause
+            log.info("%s was not checked: %s", self.name, error)
         finally:
             checking.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import psycopg
 from psycopg import conninfo
@@ -39,6 +40,13 @@ INDEX_SCAN_OPTIONS = {
 SEARCH_PATH = SQL("{}, public").format(Identifier(roles.SCHEMA))
 
 
+class Begin(NamedTuple):
+    """How a transaction begins."""
+
+    statement: str
+    is_long: bool
+
+
 class Server:
     """The connections to one server. Behind a pooler, they have no settings of their own."""
 
@@ -49,7 +57,7 @@ class Server:
         self.is_cluster = False
         self._is_inspected = False
         self._settings = settings
-        self._begins: dict[tuple[tuple[str, bool], str], Sequence[tuple[bytes, bool]]] = {}
+        self._begins: dict[tuple[Begin, str], Sequence[tuple[bytes, bool]]] = {}
         self.pool = Pool(self.connect, settings.postgres_pool, wait_seconds)
 
     def connect_first(self) -> None:
@@ -92,12 +100,8 @@ class Server:
             settings = self._constant_settings().items()
             run_script(connection, b"; ".join([_set("set", *setting) for setting in settings]))
 
-    def begin_statements(
-        self, begin: tuple[str, bool], tenant: str
-    ) -> Sequence[tuple[bytes, bool]]:
+    def begin_statements(self, begin: Begin, tenant: str) -> Sequence[tuple[bytes, bool]]:
         """Return the statements that begin a transaction, and whether to prepare each.
-
-        begin: the first statement, and whether the transaction is long
 
         The settings are made by `set local`, which Citus passes on to its workers;
         `set_config` would stay on the coordinator.
@@ -105,11 +109,10 @@ class Server:
         statements = self._begins.get((begin, tenant))
         if statements is not None:
             return statements
-        is_long = begin[1]
         settings: dict[str, str | Composable] = {}
         if not self.keeps_settings:
             settings = self._constant_settings()
-        if is_long:
+        if begin.is_long:
             settings["statement_timeout"] = "0"
             settings |= dict.fromkeys(INDEX_SCAN_OPTIONS, SQL("default"))
         if self._settings.postgres_role:
@@ -119,7 +122,7 @@ class Server:
             "application_name": f"retain {tenant}".encode("ascii", "replace").decode()[:63],
         }
         statements = [
-            (begin[0].encode(), True),
+            (begin.statement.encode(), True),
             *[(_set("set local", *setting), True) for setting in settings.items()],
             *[(_set("set local", *setting), False) for setting in of_tenant.items()],
             (f"select {NOW}".encode(), True),
@@ -138,6 +141,18 @@ class Server:
             "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
             **INDEX_SCAN_OPTIONS,
         }
+
+
+def choose_primary(url: str) -> str:
+    """Return an address that leads to the primary, if it names several servers.
+
+    The first one may be a replica after a failover, and reads from it could be stale.
+    """
+    parts = conninfo.conninfo_to_dict(url)
+    hosts = f"{parts.get('host', '')}{parts.get('hostaddr', '')}"
+    if "," not in hosts or "target_session_attrs" in parts:
+        return url
+    return conninfo.make_conninfo(url, target_session_attrs="read-write")
 
 
 def add_keepalive(url: str) -> str:
