@@ -137,10 +137,9 @@ class OracleEngine(IndexReader):
             return
         tx.lock("search vectors")  # so that stamps are committed in their order
         name = _model(model, len(vectors[0][2]))
-        stamp = self._vector_mark(tx, model)
         rows = [
-            {"number": number, "scale": scale, "vector": vector, "model": name, "stamp": stamp + n}
-            for n, (number, scale, vector) in enumerate(vectors)
+            {"number": number, "scale": scale, "vector": vector, "model": name}
+            for number, scale, vector in vectors
         ]
         tx.many(
             """delete from search_vectors
@@ -148,8 +147,8 @@ class OracleEngine(IndexReader):
             rows,
         )
         tx.many(
-            """insert into search_vectors (tenant, number, stamp, user_id, model, scale, vector)
-               select tenant, number, :stamp, user_id, :model, :scale, :vector from search_items
+            """insert into search_vectors (tenant, number, user_id, model, scale, vector)
+               select tenant, number, user_id, :model, :scale, :vector from search_items
                where tenant = :tenant and number = :number on conflict do nothing""",
             rows,
         )
@@ -301,7 +300,7 @@ class OracleEngine(IndexReader):
     # -- vectors ---------------------------------------------------------------------------------
 
     def _vector_mark(self, tx: Transaction, model: str) -> int:
-        """Return the next stamp."""
+        """Return a stamp above all in the table, and not above that of a later vector."""
         row = tx.one(
             "select coalesce(max(stamp), 0) + 1 from search_vectors where tenant = :tenant"
         )

@@ -36,11 +36,11 @@ create table search_words (
 );
 create index search_words_by_row on search_words (tenant, number);
 
--- Writers take a lock of the tenant before they choose the next stamp, so stamps are committed in their order.
+-- Writers take a lock of the tenant first, so its stamps are committed in their order. A stamp is never used again.
 create table search_vectors (
     tenant {key} not null,
     number {int} not null,
-    stamp {int} not null,
+    stamp {int} generated always as identity not null,
     user_id {key},
     model {key} not null,
     scale {real} not null,
