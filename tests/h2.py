@@ -177,6 +177,7 @@ class H2Cursor:
         self.connection = connection
         self.description: list[tuple[Any, ...]] | None = None
         self.rowcount = 0
+        self.warning = None
         self.arraysize = 100
         self.prefetchrows = 2
         self._rows: Any = None
@@ -312,6 +313,7 @@ def in_h2(sql: str) -> str:
     """Return a statement without Oracle's functions that H2 lacks."""
     if "DBMS_LOB.COMPARE" in sql:
         sql = parse_one(sql, read="oracle").transform(_compare_texts).sql("oracle")
+    sql = sql.replace("IDENTITY (ORDER)", "IDENTITY")
     return sql.replace("TO_CLOB(", "(").replace("LENGTHB(", "OCTET_LENGTH(")
 
 

@@ -15,7 +15,7 @@ from retain.storage.migrate import shipped
 from retain.storage.oracle import security
 from retain.storage.oracle.dialect import schema
 from retain.storage.oracle.engine import LOCK_BUCKETS, VERSION
-from tests.h2 import JAR, H2Connection, H2Database, skip_without_tools
+from tests.h2 import JAR, H2Connection, H2Database, in_h2, skip_without_tools
 
 LIQUIBASE = Path(__file__).parents[2] / ".cache/liquibase"
 CHANGESET = re.compile(r"--changeset retain:(?P<id>\S+)(?P<attributes>( \w+:\S+)*)")
@@ -165,7 +165,7 @@ def liquibase(folder: Path, url: str, *words: str) -> str:
 @pytest.mark.slow
 def test_liquibase_updates_and_rolls_back(tmp_path: Path, changelog: str) -> None:
     file = tmp_path / "changelog.sql"
-    file.write_text(changelog.replace("dbms:oracle", "dbms:h2"), encoding="utf-8")
+    file.write_text(in_h2(changelog.replace("dbms:oracle", "dbms:h2")), encoding="utf-8")
     url = f"jdbc:h2:{tmp_path}/app;MODE=Oracle"
     count = len(shipped("oracle"))
     assert re.search(rf"Run: +{count}\n", liquibase(tmp_path, url, "update"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -29,13 +30,16 @@ from retain.base.errors import (
     Unreachable,
 )
 from retain.base.settings import Settings
+from retain.search.oracle import OracleEngine
+from retain.storage import migrate
 from retain.storage.database import Step
+from retain.storage.migrate import shipped
 from retain.storage.oracle import connections, security
 from retain.storage.oracle.address import Address
 from retain.storage.oracle.connections import translate_error
 from retain.storage.oracle.engine import OracleDatabase
-from tests.h2 import oracle_error
-from tests.oracle import oracle_database
+from tests.h2 import H2Database, oracle_error
+from tests.oracle import H2_URL, oracle_database
 
 URL = "oracle://retain_app:secret@db:1521/orclpdb"
 OWNED = Settings(owner_database="oracle://retain:secret@db:1521/orclpdb")
@@ -132,6 +136,7 @@ class Cursor:
         self.description: list[tuple[str]] | None = None
         self.rowcount = 0
         self.arraysize = 100
+        self.warning: Exception | None = None
         self.rows: list[Any] = []
         self.batch_errors: list[Any] = []
 
@@ -151,6 +156,9 @@ class Cursor:
         server = self.connection.server
         server.sent.append((sql, values))
         result = server.result(sql)
+        self.warning = None
+        if isinstance(result, oracledb.Warning):
+            self.warning, result = result, None
         if isinstance(result, Exception):
             raise result
         outputs = [value for value in (values or {}).values() if isinstance(value, Variable)]
@@ -284,6 +292,35 @@ def test_a_connection_that_is_lost_in_the_commit_leaves_doubt(server: Server) ->
     database.write("acme", lambda tx: tx.run(PUT, text="x"), idempotent=True)
 
 
+def test_a_commit_without_an_answer_leaves_doubt(server: Server) -> None:
+    """The server may have committed before the driver stopped waiting."""
+    database = opened()
+    server.on_commit = [error("DPY-4024")]
+    with pytest.raises(InDoubt):
+        database.write("acme", lambda tx: tx.run(PUT, text="x"))
+    assert all(connection.is_closed for connection in server.opened)
+    server.on_commit = [error("ORA-08177")]  # certainly rolled back, so it is tried again
+    database.write("acme", lambda tx: tx.run(PUT, text="x"))
+    server.on_commit = [error("ORA-02091")]
+    with pytest.raises(StorageError, match="ORA-02091") as caught:
+        database.write("acme", lambda tx: tx.run(PUT, text="x"))
+    assert not isinstance(caught.value, InDoubt)
+
+
+def test_a_connection_that_cannot_be_set_up_is_closed(server: Server) -> None:
+    database = opened(settings=OWNED)
+    server.answer("current_schema", error("ORA-01435"))
+    with pytest.raises(StorageError, match="ORA-01435"):
+        database.read("acme", lambda tx: None)
+    assert all(connection.is_closed for connection in server.opened)
+
+
+def test_a_pool_in_use_names_its_setting(server: Server) -> None:
+    database = opened(settings=Settings(postgres_pool=1), wait_seconds=0.01)
+    with pytest.raises(Busy, match="postgres_pool, which also applies to Oracle"):
+        database.read("acme", lambda tx: database._run_once("acme", id, writes=False, long=False))
+
+
 def test_an_old_server_is_rejected(server: Server) -> None:
     server.version = "12.2.0.1.0"
     with pytest.raises(SettingsError, match=r"12\.2\.0\.1\.0; retain needs 19c or newer"):
@@ -343,6 +380,43 @@ def test_existing_rows_are_skipped_and_other_errors_are_raised(server: Server) -
         database.write("acme", lambda tx: tx.many(sql, rows))
 
 
+DUPLICATE = error("ORA-00001", oracledb.IntegrityError)
+
+
+def test_a_duplicate_of_another_key_is_an_error(server: Server) -> None:
+    """Only the key that `on conflict` names may be violated."""
+    database = opened()
+    upsert = PUT + " on conflict (tenant, user_id, agent) do update set text = excluded.text"
+    server.answer('INTO "notes"', DUPLICATE)
+    with pytest.raises(StorageError, match="ORA-00001"):
+        database.write("acme", lambda tx: tx.run(upsert, text="x"))
+    assert len(server.statements('INTO "notes"')) == 2
+    skip = PUT + " on conflict (tenant, user_id, agent) do nothing"
+    rows = [{"text": "x"}, {"text": "y"}]
+    with pytest.raises(StorageError, match="ORA-00001"):
+        database.write("acme", lambda tx: tx.run(skip, text="x"))
+    server.answer('INTO "notes"', [DUPLICATE], DUPLICATE)  # of the batch, and of its first row
+    with pytest.raises(StorageError, match="ORA-00001"):
+        database.write("acme", lambda tx: tx.many(skip, rows))
+    server.answer('FROM "notes"', [(1,)])
+    server.answer('INTO "notes"', DUPLICATE)
+    assert database.write("acme", lambda tx: tx.run(skip, text="x")) == 0
+
+
+def test_a_merge_is_repeated_if_the_row_was_just_added(server: Server) -> None:
+    database = opened()
+    merge = """insert into due_sessions (tenant, session_id, retry_at)
+               select :tenant, id, :at from sessions where tenant = :tenant and id = :id
+               on conflict do nothing"""
+    server.answer('INTO "due_sessions"', DUPLICATE, [])
+    database.write("acme", lambda tx: tx.run(merge, at=1, id="a"))
+    assert len(server.statements('INTO "due_sessions"')) == 2
+    server.answer('INTO "due_sessions"', [DUPLICATE], [])
+    rows = [{"at": 1, "id": "a"}, {"at": 1, "id": "b"}]
+    database.write("acme", lambda tx: tx.many(merge, rows))
+    assert server.sent[-2][1] == {"p_tenant": "acme", "p_at": 1, "p_id": "a"}
+
+
 # -- isolation -------------------------------------------------------------------------------
 
 
@@ -386,17 +460,115 @@ def test_a_transaction_names_its_tenant_to_the_policies(server: Server) -> None:
     assert server.opened[-1].client_identifier == "acme"
 
 
+READ = "select version from notes where tenant = :tenant"
+
+
+def test_policies_of_another_process_are_respected(server: Server) -> None:
+    """This process was open before the policies existed, and another one ran the migration."""
+    database = opened(settings=OWNED)
+    database.read("acme", lambda tx: tx.all(READ))
+    assert not server.statements("retain_context.enter")
+    server.answer("all_policies", [(52,)])
+    server.answer('max\\("version"\\)', [(1,)])
+    assert not database.step(Step(1, "first", "select 1;", up=True))
+    database.read("acme", lambda tx: tx.all(READ))
+    assert server.statements("retain_context.enter")
+
+
+def test_policies_that_are_added_later_are_respected(server: Server) -> None:
+    """Without a tenant, the policies raise an error: rows that nobody sees are no empty result."""
+    (condition,) = [sql for sql in security.policies("a", "b") if "function retain_rows" in sql]
+    assert "is null then\n        raise_application_error" in condition
+    database = opened(settings=OWNED)
+    server.answer('FROM "notes"', error("ORA-28112"), [(1,)])
+    assert database.read("acme", lambda tx: tx.all(READ)) == [(1,)]
+    assert server.statements("retain_context.enter") == [security.ENTER]
+    server.answer('FROM "notes"', error("ORA-28112"))
+    with pytest.raises(StorageError, match=r"ORA-28112.*retain_context\.enter"):
+        database.read("acme", lambda tx: tx.all(READ))
+
+
+def test_each_owner_has_a_context_of_its_own() -> None:
+    first, second = [" ".join(security.policies(owner, "app")) for owner in ("one", "two")]
+    assert "context RETAIN_ONE using ONE.retain_context" in first
+    assert "context RETAIN_TWO using TWO.retain_context" in second
+    assert "RETAIN_ONE" not in second
+    assert "{" not in first
+
+
+def test_a_package_that_does_not_compile_adds_no_policies(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = opened(settings=OWNED)
+    warning = oracledb.Warning("DPY-7000: creation succeeded with compilation errors")
+    server.answer("package body", warning)
+    assert database.step(Step(1, "first", "select 1;", up=True))
+    assert "DPY-7000" in caplog.text
+    assert not server.statements("dbms_rls.add_policy")
+
+
+def test_the_spelling_of_a_user_makes_no_second_user(server: Server) -> None:
+    settings = Settings(owner_database=URL.replace("retain_app", "RETAIN_APP"))
+    database = opened(settings=settings)
+    assert database.step(Step(1, "first", "select 1;", up=True))
+    assert not server.statements("^grant|current_schema")
+
+
+SCRIPT = """create table notes (tenant {key} not null primary key);
+            insert into notes (tenant) select tenant from tenants;"""
+FIRST = Step(1, "first", SCRIPT, up=True)
+
+
 def test_an_interrupted_migration_is_repeated(server: Server) -> None:
     """Oracle commits every change of a table, so a step may be half done."""
     database = opened()
-    server.answer('"started_at", "applied_at"', [(None, None)])
+    server.answer('"started_at", "applied_at"', [(None, None, "up 0")])
     server.answer('CREATE TABLE "notes"', error("ORA-00955"))
-    script = "create table notes (tenant {key} not null primary key);"
-    assert database.step(Step(1, "first", script, up=True))
+    assert database.step(FIRST)
     server.answer('CREATE TABLE "notes"', error("ORA-01950"))
     with pytest.raises(StorageError, match="quota"):
-        database.step(Step(1, "first", script, up=True))
+        database.step(FIRST)
     assert server.statements('"started_at" = null')
+
+
+def test_a_repeated_migration_omits_what_is_done(server: Server) -> None:
+    database = opened()
+    server.answer('"started_at", "applied_at"', [(None, None, "up 1")])
+    assert database.step(FIRST)
+    assert not server.statements('CREATE TABLE "notes"')
+    assert server.statements('INSERT INTO "notes"')
+    server.answer('"started_at", "applied_at"', [(None, None, "down 1")])
+    assert database.step(FIRST)
+    assert server.statements('CREATE TABLE "notes"')
+
+
+@pytest.mark.parametrize("claims", [[], [(None, None, "up 0")]])
+@pytest.mark.parametrize("code", ["ORA-00001", "ORA-00904", "ORA-00942"])
+def test_a_failed_change_of_rows_is_never_skipped(
+    server: Server, claims: list[Any], code: str
+) -> None:
+    database = opened()
+    server.answer('"started_at", "applied_at"', claims)
+    server.answer('INSERT INTO "notes"', error(code))
+    with pytest.raises(StorageError, match=code):
+        database.step(FIRST)
+    assert not server.statements('set "applied_at" = :now')
+
+
+def test_a_step_that_was_just_finished_is_not_run_again(server: Server) -> None:
+    database = opened()
+    server.answer('max\\("version"\\)', [(0,)], [(1,)])
+    server.answer('"started_at", "applied_at"', [(1, 2, "up 2")])
+    assert not database.step(FIRST)
+    assert not server.statements('"notes"|set "applied_at"')
+    assert server.statements("rollback")
+
+
+def test_a_table_that_a_first_migration_finds_is_an_error(server: Server) -> None:
+    database = opened()
+    server.answer('CREATE TABLE "notes"', error("ORA-00955"))
+    with pytest.raises(StorageError, match="ORA-00955"):
+        database.step(FIRST)
 
 
 # -- on H2 -----------------------------------------------------------------------------------
@@ -430,6 +602,41 @@ def test_every_text_comes_back(h2_memory: Memory, text: str, length: int) -> Non
         return tx.all(read, key=key, text=text)
 
     assert h2_memory.database.write("acme", work) == [(key, "", text, 1)]
+
+
+@pytest.mark.slow
+def test_engines_that_migrate_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them runs each step, and the one that waits does not block it."""
+    h2 = H2Database()
+    monkeypatch.setattr(connections, "open_connection", lambda address: h2.connect())
+    databases = [OracleDatabase(H2_URL, Settings()) for _ in range(2)]
+    known = shipped("oracle")
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            runs = list(threads.map(lambda database: migrate.up(database, known), databases))
+        assert sorted(step.number for run in runs for step in run) == [
+            step.number for step in known
+        ]
+        assert [database.version() for database in databases] == [known[-1].number] * 2
+    finally:
+        h2.close()
+
+
+@pytest.mark.slow
+def test_a_stamp_is_never_used_again(h2_memory: Memory) -> None:
+    """A cache of vectors reads those with later stamps only."""
+    h2_memory.scope(tenant="acme", user="ada", agent="scout").entries.add("Clara", kind="core")
+    engine = OracleEngine()
+
+    def put(tx: Any) -> int:
+        (number,) = tx.one("select max(number) from search_items where tenant = :tenant")
+        tx.run("delete from search_vectors where tenant = :tenant")
+        engine.put(tx, "model", [(number, 1.0, b"x")])
+        (stamp,) = tx.one("select max(stamp) from search_vectors where tenant = :tenant")
+        return int(stamp)
+
+    stamps = [h2_memory.database.write("acme", put) for _ in range(3)]
+    assert stamps == sorted(set(stamps))
 
 
 @pytest.mark.slow

@@ -32,6 +32,8 @@ def parts(translation: Translation) -> Iterator[Statement]:
         yield translation.lock
     if translation.update:
         yield translation.update
+    if translation.existing:
+        yield translation.existing
     yield translation.statement
 
 

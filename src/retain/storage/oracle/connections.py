@@ -26,12 +26,16 @@ LOST_CODES = {"DPY-1001", "DPY-4011", "DPY-6000", "DPY-6005"}
 """The connection is lost, or the server is down."""
 ROLLED_BACK = {60, 1555, 8177}
 """A deadlock, a snapshot that is too old, and a serialization failure: a retry may succeed."""
+COMMIT_FAILED = 2091
+"""A constraint that is checked by the commit is violated; the transaction was rolled back."""
 FULL = {257, 1536, 1652, 1653, 1654, 1658, 1688, 1691, 1693, 30036}
 READ_ONLY = {1456, 16000}
 BUSY = {54, 30006}
 NO_TABLE = 942
 DUPLICATE = 1
 PARENT_GONE = 2291
+POLICY_FAILED = 28112
+"""The function of a policy has failed: no tenant was named."""
 HINTS = {
     "ORA-01017": "check the user and the password of the address",
     "ORA-28000": "the account is locked: `alter user … account unlock`",
@@ -44,6 +48,7 @@ HINTS = {
     "DPY-6003": "name a service, not a SID; `lsnrctl services` lists them",
     "DPY-3010": f"retain needs Oracle Database {MIN_VERSION}c or newer",
     "ORA-00942": "run `retain migrate up`, or grant the working user its privileges",
+    "ORA-28112": "a policy needs the tenant of the session; `begin retain_context.enter('…'); end;` names it",
     "ORA-12899": "the text is longer than its column in Oracle (4,000 bytes)",
 }
 """What to do, by the code of an error."""
@@ -90,8 +95,7 @@ class Pool:
         if not self._slots.acquire(timeout=self._wait_seconds):
             raise Busy(
                 problem=f"all {self._size} connections (postgres_pool, which also applies to "
-                f"Oracle) were in use for "
-                f"{self._wait_seconds:g} seconds"
+                f"Oracle) were in use for {self._wait_seconds:g} seconds"
             )
         try:
             try:
@@ -146,6 +150,12 @@ def number_of(error: oracledb.Error) -> int:
 def is_lost(error: oracledb.Error) -> bool:
     """Return whether the connection is gone."""
     return number_of(error) in LOST or _full_code(error) in LOST_CODES
+
+
+def is_rolled_back(error: oracledb.Error) -> bool:
+    """Return whether a commit with this error has certainly committed nothing."""
+    is_violation = isinstance(error, oracledb.IntegrityError)
+    return is_violation or number_of(error) in {*ROLLED_BACK, COMMIT_FAILED}
 
 
 def is_transient(error: oracledb.Error) -> bool:

@@ -64,6 +64,9 @@ COLUMN_TYPES = {
     "{real}": "binary_double",
     "{blob}": "blob",
 }
+IDENTITY = "GENERATED ALWAYS AS IDENTITY"
+IDENTITY_IN_ORDER = f"{IDENTITY} (ORDER)"
+"""Later numbers are larger, also if several instances (Real Application Clusters) give them."""
 NUMBERS = frozenset(["{time}", "{int}", "{real}"])
 _WORDS = {
     "{text}": "text",
@@ -99,6 +102,8 @@ class Translation:
     update: Statement | None = None  # runs first; if it changes no row, the statement runs
     lock: Statement | None = None  # runs before the update, and locks a row that it may leave alone
     skips_duplicates: bool = False  # a violated key means that the statement changes nothing
+    existing: Statement | None = None  # finds the row whose key is violated, if it is the key named
+    is_merge: bool = False
 
 
 @cache
@@ -117,11 +122,14 @@ def _translate(sql: str) -> Translation:
         tree.set("conflict", None)
         updates = conflict.expressions or None
         if not isinstance(tree.expression, exp.Values) or len(tree.expression.expressions) > 1:
-            return Translation(_statement(_merge(tree, conflict)))
+            return Translation(_statement(_merge(tree, conflict)), is_merge=True)
         if updates:
             lock = _statement(_lock(tree, conflict)) if conflict.args.get("where") else None
-            return Translation(_statement(tree), _statement(_update(tree, conflict)), lock, True)
-        return Translation(_statement(tree), skips_duplicates=True)
+            return Translation(_statement(tree), _statement(_update(tree, conflict)), lock)
+        existing = None
+        if _conflict_keys(conflict):
+            existing = _statement(_existing(tree, conflict))
+        return Translation(_statement(tree), skips_duplicates=True, existing=existing)
     return Translation(_statement(tree))
 
 
@@ -229,8 +237,12 @@ def _lock(insert: Node, conflict: Node) -> Node:
 
     `on conflict do update … where` locks the row even if the condition excludes it.
     """
-    select = exp.select("1").from_(insert.this.this.copy()).where(_same_key(insert, conflict))
-    return select.lock(update=True)
+    return _existing(insert, conflict).lock(update=True)
+
+
+def _existing(insert: Node, conflict: Node) -> Node:
+    """Return the select of the row whose key an insert of one row has."""
+    return exp.select("1").from_(insert.this.this.copy()).where(_same_key(insert, conflict))
 
 
 def _same_key(insert: Node, conflict: Node) -> Node:
@@ -700,4 +712,5 @@ def _migration_statement(statement: Node) -> str:
         constraints.sort(key=lambda constraint: not constraint.find(exp.DefaultColumnConstraint))
     for rewrite in (_mark_empty_texts, _complete_select, _write_truth):
         tree = rewrite(tree)
-    return str(tree.sql("oracle", identify=True, comments=False))
+    text = str(tree.sql("oracle", identify=True, comments=False))
+    return text.replace(IDENTITY, IDENTITY_IN_ORDER)

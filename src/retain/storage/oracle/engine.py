@@ -6,11 +6,12 @@ installed, and in the session's module and client identifier, for the administra
 
 Oracle commits before and after every change of a table, so a migration is not one transaction. A row
 of `retain_schema` without a time says that a step has begun; another process repeats such a step
-after a while, and ignores what is done already.
+after a while, from the first statement that is not recorded as done.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import re
@@ -44,8 +45,10 @@ from retain.storage.oracle.connections import (
     DUPLICATE,
     MIN_VERSION,
     NO_TABLE,
+    POLICY_FAILED,
     Pool,
     is_lost,
+    is_rolled_back,
     is_transient,
     number_of,
     translate_error,
@@ -55,12 +58,14 @@ from retain.storage.oracle.dialect import (
     OUTPUT,
     PREFIX,
     Statement,
+    Translation,
     migration_statements,
     schema,
     translate,
 )
 from retain.storage.transaction_database import forbid_in_transaction
 
+log = logging.getLogger("retain.storage")
 WAIT_SECONDS = 10.0
 """The longest wait for a connection, or for a server that restarts."""
 ANSWER_SECONDS = 20.0
@@ -77,16 +82,19 @@ CHARACTER_SET = "select \"VALUE\" from nls_database_parameters where parameter =
 VERSION = 'select max("version") from "retain_schema" where "applied_at" is not null'
 CREATE_SCHEMA_TABLES = (
     """create table "retain_schema" ("version" number(19) primary key,
-       "name" varchar2(600 byte) not null, "applied_at" number(19), "started_at" number(19))""",
+       "name" varchar2(600 byte) not null, "applied_at" number(19), "started_at" number(19),
+       "progress" varchar2(100 byte))""",
     'create table "retain_locks" ("bucket" number(19) primary key)',
 )
-CLAIMS = (
-    'select "started_at", "applied_at" from "retain_schema" where "version" = :version for update'
-)
+CLAIMS = """select "started_at", "applied_at", "progress" from "retain_schema"
+            where "version" = :version for update"""
+PROGRESS = 'update "retain_schema" set "progress" = :progress where "version" = :version'
 RELEASE = 'update "retain_schema" set "started_at" = null where "version" = :version'
-ALREADY_DONE = {1, 904, 942, 955, 1408, 1418, 1430, 1442, 1451}
-"""Errors of a statement that an interrupted migration has run before: the table, index or column
-is there or gone already, or the row exists."""
+ALREADY_ADDED = {955, 1408, 1430, 1442, 1451}
+"""Errors of a change that was made before: the table, index or column exists, or is (not) null."""
+ALREADY_DROPPED = {904, 942, 1418}
+"""Errors of a `drop` that was made before. Other statements with these errors have failed."""
+_DROPS = re.compile(r'drop |alter table "\w+" drop ', re.IGNORECASE)
 _TABLE_NAME = re.compile("[a-z_]+")
 
 
@@ -102,6 +110,13 @@ class FetchedRows(NamedTuple):
 class _Result(NamedTuple):
     rows: list[Row]
     row_count: int
+
+
+class _Claim(NamedTuple):
+    """The right of this process to run a step."""
+
+    is_repeated: bool  # an earlier run of the step was interrupted or failed
+    done: int = 0  # statements that the earlier run has completed
 
 
 class OracleTransaction:
@@ -143,11 +158,14 @@ class OracleTransaction:
         bound = [self._bind(statement, dict(row)) for row in rows]
         with self._connection.cursor() as cursor:
             _set_sizes(cursor, statement, bound)
-            cursor.executemany(statement.text, bound, batcherrors=translation.skips_duplicates)
-            if translation.skips_duplicates:
-                for error in cursor.getbatcherrors():
-                    if error.code != DUPLICATE:
-                        raise oracledb.DatabaseError(error)
+            goes_on = translation.skips_duplicates or translation.is_merge
+            cursor.executemany(statement.text, bound, batcherrors=goes_on)
+            errors = cursor.getbatcherrors() if goes_on else []
+        for error in errors:
+            if error.code != DUPLICATE:
+                raise oracledb.DatabaseError(error)
+            if translation.is_merge or translation.existing:
+                self._run(sql, dict(rows[error.offset]))
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
         self.has_streamed = True
@@ -175,27 +193,31 @@ class OracleTransaction:
 
     def _run(self, sql: str, values: dict[str, Any]) -> _Result:
         translation = translate(sql)
-        if translation.update is None:
-            return self._insert(translation.statement, values, translation.skips_duplicates)
-        for _ in range(2):  # again if another transaction has just added the row
+        try:
+            return self._try(translation, values)
+        except oracledb.IntegrityError as error:
+            can_succeed = translation.is_merge or translation.update or translation.existing
+            if number_of(error) != DUPLICATE or not can_succeed:
+                raise
+            # Oracle has undone this statement alone. If another transaction has just added or
+            # removed the row, the next try sees that; otherwise another key is violated.
+            return self._try(translation, values)
+
+    def _try(self, translation: Translation, values: dict[str, Any]) -> _Result:
+        """Run the statements of a translation; a duplicate is an error unless it may be skipped."""
+        if translation.update:
             is_there = translation.lock and self._execute(translation.lock, values).row_count
             result = self._execute(translation.update, values)
             if result.row_count or is_there:
                 return result
-            result = self._insert(translation.statement, values, skips_duplicates=True)
-            if result.row_count:
-                return result
-        return result
-
-    def _insert(
-        self, statement: Statement, values: dict[str, Any], skips_duplicates: bool
-    ) -> _Result:
         try:
-            return self._execute(statement, values)
+            return self._execute(translation.statement, values)
         except oracledb.IntegrityError as error:
-            if skips_duplicates and number_of(error) == DUPLICATE:
-                return _Result([], 0)  # Oracle has undone this statement alone
-            raise
+            if number_of(error) != DUPLICATE or not translation.skips_duplicates:
+                raise
+            if translation.existing and not self._execute(translation.existing, values).row_count:
+                raise
+            return _Result([], 0)
 
     def _execute(self, statement: Statement, values: dict[str, Any]) -> _Result:
         with self._connection.cursor() as cursor:
@@ -299,6 +321,9 @@ class OracleDatabase:
         self.is_cluster = False
         self._known_tenants: set[str] = set()
         self._is_protected = False
+        self._has_working_user = security.identifier(self._owner.user) != security.identifier(
+            self._address.user
+        )
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         with self._own_connection() as connection:  # a wrong address raises here
             _check_server(connection)
@@ -368,6 +393,7 @@ class OracleDatabase:
                 raise _TransientFailure(error) from error
             raise translate_error(error) from error
         is_usable = is_committing = False
+        is_protected = self._is_protected
         transaction: OracleTransaction | None = None
         try:
             connection.call_timeout = 0 if long else round(ANSWER_SECONDS * 1000)
@@ -378,13 +404,18 @@ class OracleDatabase:
             is_usable = True
             return result
         except oracledb.Error as error:
-            is_usable = not is_lost(error) and _roll_back(connection)
+            in_doubt = is_committing and not is_rolled_back(error)
+            is_usable = not in_doubt and not is_lost(error) and _roll_back(connection)
             if not is_usable:
                 self._pool.forget_idle()
-            in_doubt = is_committing and is_lost(error)
+            has_new_policies = number_of(error) == POLICY_FAILED and not is_protected
+            if has_new_policies:  # another process has added them since this one started
+                self._is_protected = True
             has_streamed = transaction is not None and transaction.has_streamed
-            if (is_transient(error) or in_doubt) and not has_streamed:
+            if (is_transient(error) or in_doubt or has_new_policies) and not has_streamed:
                 raise _TransientFailure(error, in_doubt) from error
+            if in_doubt:
+                raise InDoubt(problem=error) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
             is_usable = _roll_back(connection)
@@ -420,24 +451,30 @@ class OracleDatabase:
         with self._own_connection(as_owner=True) as connection, connection.cursor() as cursor:
             _create_schema_tables(cursor)
             while _version(cursor) == step.number - int(step.up):
-                if _claim(cursor, step, take_over=time.monotonic() > deadline):
-                    self._apply(cursor, step)
+                if claim := _claim(cursor, step, take_over=time.monotonic() > deadline):
+                    self._apply(cursor, step, claim)
                     return True
                 time.sleep(random.uniform(0.1, 0.3))
+            # Another process may have added the policies.
+            self._is_protected = security.is_installed(connection, self._owner.user)
         return False
 
-    def _apply(self, cursor: Any, step: Step) -> None:
+    def _apply(self, cursor: Any, step: Step, claim: _Claim) -> None:
         """Run a step that this process has claimed; after an error, others may retry it immediately."""
         try:
-            if self._is_protected:
+            if security.is_installed(cursor.connection, self._owner.user):
                 cursor.execute(security.MIGRATE)
-            for statement in migration_statements(step.script):
-                _run_unless_done(cursor, statement)
-            if step.up and self._owner.user != self._address.user:
+            for number, statement in enumerate(migration_statements(step.script), 1):
+                if number > claim.done:
+                    _run_statement(cursor, statement, claim.is_repeated)
+                    progress = f"{_direction(step)} {number}"
+                    cursor.execute(PROGRESS, {"version": step.number, "progress": progress})
+                    cursor.connection.commit()
+            if step.up and self._has_working_user:
                 security.protect(
                     cursor, _tables_at(step.number), self._owner.user, self._address.user
                 )
-                self._is_protected = security.is_installed(cursor.connection, self._owner.user)
+            self._is_protected = security.is_installed(cursor.connection, self._owner.user)
             if step.up:
                 values = {"version": step.number, "now": _database_time(cursor)}
                 done = 'update "retain_schema" set "applied_at" = :now where "version" = :version'
@@ -454,7 +491,7 @@ class OracleDatabase:
 
     def script(self, step: Step) -> str:
         statements = migration_statements(step.script)
-        if step.up and self._owner.user != self._address.user:
+        if step.up and self._has_working_user:
             statements += security.grants(_tables_at(step.number), self._address.user)
             statements += security.policies(self._owner.user, self._address.user)
         lines = [f"{statement}\n/\n" for statement in statements]
@@ -469,13 +506,15 @@ class OracleDatabase:
     def health(self) -> list[Finding]:
         missing = []
         with self._own_connection() as connection, connection.cursor() as cursor:
+            if security.is_installed(connection, self._owner.user):
+                cursor.execute(security.ENTER, {"tenant": EVERY_TENANT})
             for table in sorted(schema().keys):
                 try:
                     cursor.execute(f'select 1 from "{table}" where 1 = 0')
                 except oracledb.DatabaseError as error:
                     missing.append(f"{table} ({str(error).partition(':')[0]})")
             findings = [Finding("every table can be read", ", ".join(missing))]
-            if self._owner.user != self._address.user:
+            if self._has_working_user:
                 findings += security.findings(connection, self._owner.user, list(schema().keys))
         return findings
 
@@ -514,13 +553,17 @@ class OracleDatabase:
 
     def _connect(self) -> Any:
         connection = connections.open_connection(self._address)
-        self._set_up(connection)
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connections.close(connection)
+            raise
         return connection
 
     def _set_up(self, connection: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute("alter session set nls_comp = binary nls_sort = binary")
-            if self._owner.user != self._address.user:
+            if self._has_working_user:
                 cursor.execute(
                     f"alter session set current_schema = {security.identifier(self._owner.user)}"
                 )
@@ -591,7 +634,7 @@ def _version(cursor: Any) -> int:
 
 def _create_schema_tables(cursor: Any) -> None:
     for statement in CREATE_SCHEMA_TABLES:
-        _run_unless_done(cursor, statement)
+        _run_statement(cursor, statement, is_repeated=True)
     cursor.execute('select count(*) from "retain_locks"')
     if cursor.fetchone() == (0,):
         rows = [{"bucket": bucket} for bucket in range(LOCK_BUCKETS)]
@@ -599,37 +642,60 @@ def _create_schema_tables(cursor: Any) -> None:
         cursor.connection.commit()
 
 
-def _claim(cursor: Any, step: Step, *, take_over: bool) -> bool:
-    """Claim a step for this process; return False while another process has it.
+def _direction(step: Step) -> str:
+    return "up" if step.up else "down"
+
+
+def _claim(cursor: Any, step: Step, *, take_over: bool) -> _Claim | None:
+    """Claim a step for this process; return None while another process has it.
 
     take_over: another process that has begun the step has probably died
     """
     cursor.execute(CLAIMS, {"version": step.number})
     row = cursor.fetchone()
-    values: dict[str, Any] = {"version": step.number, "now": _database_time(cursor)}
+    is_applied = row is not None and row[1] is not None
+    claim = _Claim(is_repeated=False)
+    if row and not is_applied:
+        direction, _, done = (row[2] or "").partition(" ")
+        claim = _Claim(True, int(done) if direction == _direction(step) else 0)
+    progress = f"{_direction(step)} {claim.done}"
+    now = _database_time(cursor)
+    values: dict[str, Any] = {"version": step.number, "now": now, "progress": progress}
+    if is_applied if step.up else row is None:  # another process has just finished the step
+        cursor.connection.rollback()
+        return None
     if row is None:
-        sql = 'insert into "retain_schema" ("version", "name", "started_at") values (:version, :name, :now)'
+        sql = """insert into "retain_schema" ("version", "name", "started_at", "progress")
+                 values (:version, :name, :now, :progress)"""
         values |= {"name": step.name}
-    elif row[0] is None or row[1] is not None or take_over:
-        sql = """update "retain_schema" set "applied_at" = null, "started_at" = :now
-                 where "version" = :version"""
+    elif row[0] is None or is_applied or take_over:
+        sql = """update "retain_schema" set "applied_at" = null, "started_at" = :now,
+                 "progress" = :progress where "version" = :version"""
     else:
-        return False
+        cursor.connection.rollback()  # the other process needs the lock of the row to finish
+        return None
     try:
         cursor.execute(sql, values)
     except oracledb.IntegrityError:  # another process was faster
-        return False
+        cursor.connection.rollback()
+        return None
     cursor.connection.commit()
-    return True
+    return claim
 
 
-def _run_unless_done(cursor: Any, statement: str) -> None:
-    """Run a statement of a migration, unless an interrupted run of it has done so before."""
+def _run_statement(cursor: Any, statement: str, is_repeated: bool) -> None:
+    """Run a statement of a migration, or skip a change that an earlier run has made.
+
+    Oracle commits such a change before its number can be recorded. A statement that changes rows is
+    committed with its number, so it is never skipped.
+    """
     try:
         cursor.execute(statement)
     except oracledb.DatabaseError as error:
-        if number_of(error) not in ALREADY_DONE:
+        codes = ALREADY_DROPPED if _DROPS.match(statement) else ALREADY_ADDED
+        if not is_repeated or number_of(error) not in codes:
             raise
+        log.info("the migration skips what exists already: %s", error)
 
 
 def _tables_at(version: int) -> list[str]:

@@ -33,29 +33,32 @@ end;"""
 PACKAGE_BODY = """create or replace package body retain_context as
     procedure enter(tenant in varchar2) is
     begin
-        dbms_session.set_context('retain_tenant', 'migrating', 'no');
-        dbms_session.set_context('retain_tenant', 'tenant', tenant);
+        dbms_session.set_context('{context}', 'migrating', 'no');
+        dbms_session.set_context('{context}', 'tenant', tenant);
     end;
     procedure migrate is
     begin
         if sys_context('userenv', 'session_user') = '{owner}' then
-            dbms_session.set_context('retain_tenant', 'migrating', 'yes');
+            dbms_session.set_context('{context}', 'migrating', 'yes');
         end if;
     end;
 end;"""
-CONTEXT = "create or replace context retain_tenant using {owner}.retain_context"
-# Under the tenant `*`, only the lists of tenants can be read.
+CONTEXT = "create or replace context {context} using {owner}.retain_context"
+# A session without a tenant gets an error, not an empty result. Under the tenant `*`, only the lists of tenants can be read.
 CONDITION = """create or replace function retain_rows(
     schema_name in varchar2, table_name in varchar2) return varchar2 as
 begin
-    if sys_context('retain_tenant', 'migrating') = 'yes' then
+    if sys_context('{context}', 'migrating') = 'yes' then
         return null;
     end if;
-    if sys_context('retain_tenant', 'tenant') = '*'
+    if sys_context('{context}', 'tenant') is null then
+        raise_application_error(-20001, 'no tenant: call retain_context.enter first');
+    end if;
+    if sys_context('{context}', 'tenant') = '*'
         and table_name in ('tenants', 'search_behind', 'keyed') then
         return null;
     end if;
-    return '"tenant" = sys_context(''retain_tenant'', ''tenant'', 4000)';
+    return '"tenant" = sys_context(''{context}'', ''tenant'', 4000)';
 end;"""
 ADD_POLICIES = """begin
     for found in (
@@ -97,10 +100,10 @@ def grants(tables: Sequence[str], worker: str) -> Iterator[str]:
 def policies(owner: str, worker: str) -> Iterator[str]:
     """Yield the statements that make the policies; each can be repeated."""
     name = identifier(owner)
-    yield PACKAGE
-    yield PACKAGE_BODY.replace("{owner}", name)
-    yield CONTEXT.replace("{owner}", name)
-    yield CONDITION
+    # Contexts have no schema: the owner's name separates those of several owners in one database.
+    context = f"RETAIN_{name}"
+    for statement in (PACKAGE, PACKAGE_BODY, CONTEXT, CONDITION):
+        yield statement.replace("{owner}", name).replace("{context}", context)
     yield f"grant execute on retain_context to {identifier(worker)}"
     yield ADD_POLICIES
 
@@ -112,6 +115,13 @@ def protect(cursor: Any, tables: Sequence[str], owner: str, worker: str) -> None
     try:
         for statement in policies(owner, worker):
             cursor.execute(statement)
+            if cursor.warning:  # the driver raises no error for PL/SQL that does not compile
+                log.warning(
+                    "the rows of tenants are not separated by policies (%s): "
+                    "`select * from user_errors`, as the owner, says why",
+                    cursor.warning,
+                )
+                return
     except oracledb.DatabaseError as error:
         if getattr(error.args[0], "code", 0) not in NO_RIGHT:
             raise
