@@ -1,8 +1,9 @@
 """Fixtures that every test shares: real files, real PostgreSQL servers, an empty database per test.
 
 A test that takes `url`, `memory` or `me` runs once per engine. By default these are SQLite and the
-modern PostgreSQL for the packages below `api`, and SQLite alone for the packages above, which do not
-see which engine they use; `ENGINES=all` (`make test-all`) runs every test on all three. A test that
+modern PostgreSQL for the packages of storage and search, and SQLite alone for the others, which do
+not see which engine they use; `ENGINES=all` (`make test-all`) runs every test on all three. By
+default, tests/test_every_kind.py calls every verb of every kind on PostgreSQL. A test that
 parametrizes `engine` itself keeps its own list. Servers are started once per run, and files lie in
 memory where there is enough of it, except those of tests/chaos.
 """
@@ -44,8 +45,19 @@ model.FIRST_RETRY_SECONDS = 0.01
 SETTINGS = Settings(postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
-ONE_ENGINE = {"api", "base", "chat", "cli", "integrations", "llm", "mcp", "messages", "models"}
-ONE_ENGINE |= {"security", "server", "text", "web"}
+ONE_ENGINE = {
+    "api",
+    "auth",
+    "base",
+    "chat",
+    "cli",
+    "context",
+    "integrations",
+    "jobs",
+    "kinds",
+    "llm",
+}
+ONE_ENGINE |= {"mcp", "messages", "models", "security", "server", "text", "web"}
 """Folders whose tests run on SQLite alone, unless a test names its engines or ENGINES is `all`."""
 EVERY_ENGINE = {"test_engine.py", "test_every_kind.py", "test_isolation.py", "test_migrate.py"}
 EVERY_ENGINE |= {"test_postgres.py"}

@@ -163,7 +163,6 @@ def test_appends_are_audited_if_configured(
     ]
 
 
-@pytest.mark.slow_on_postgres
 def test_detected_secrets_are_counted_in_the_row(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(secrets="flag")
     secret = "gh" + "p_" + "a1" * 18

@@ -114,7 +114,6 @@ def assert_summaries_saw_their_messages(me: Scope, session: str, model: Recordin
 
 
 @pytest.mark.slow
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("failing", [0.0, 0.4])
 def test_thousands_of_turns(
     open_memory: Callable[..., Memory], url: str, engine: str, failing: float
@@ -158,7 +157,6 @@ def fold_repeatedly(url: str, session: str, stop: str) -> None:
                 me.summaries.fold(session)
 
 
-@pytest.mark.slow_on_postgres
 def test_two_processes_fold_while_others_append(
     open_memory: Callable[..., Memory], url: str, tmp_path: object
 ) -> None:

@@ -35,7 +35,6 @@ def add_facts(me: Scope) -> None:
     me.facts.add("plays the piano", subject="Ben", topic="people")
 
 
-@pytest.mark.slow_on_postgres
 def test_the_profile_is_a_fenced_layer(me: Scope, session: str) -> None:
     add_facts(me)
     me.messages.append(session, "user", "Hello!")
@@ -67,7 +66,6 @@ def test_the_layer_is_the_same_until_facts_change(me: Scope, session: str) -> No
     assert layer(me.context(session, "Hm?")) != layer(first)
 
 
-@pytest.mark.slow_on_postgres
 def test_a_user_without_facts_has_no_such_layer(memory: Memory, me: Scope, session: str) -> None:
     before = me.context(session, "Where does Clara live?", budget=2_000)
     add_facts(memory.scope(tenant="acme", user="bob"))
@@ -93,7 +91,6 @@ def test_only_what_is_true_now_is_shown(memory: Memory, me: Scope, session: str)
         assert word not in text
 
 
-@pytest.mark.slow_on_postgres
 def test_confirmed_and_new_facts_stay_if_there_is_no_room(
     memory: Memory, me: Scope, session: str
 ) -> None:
@@ -116,7 +113,6 @@ def test_confirmed_and_new_facts_stay_if_there_is_no_room(
         assert not line.startswith("- ") or line.endswith(" in spring.")  # whole lines only
 
 
-@pytest.mark.slow_on_postgres
 def test_the_report_counts_facts_that_were_not_read(
     me: Scope, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +123,6 @@ def test_the_report_counts_facts_that_were_not_read(
     assert item.source == "facts, 1 in all"
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_a_fact_cannot_leave_its_fence(me: Scope, session: str, text: str) -> None:
     me.facts.add(f"Ada said {text}"[:900])

@@ -59,7 +59,6 @@ def sources(context: Context) -> set[str]:
     return {item.source for item in recalled(context)}
 
 
-@pytest.mark.slow_on_postgres
 def test_other_conversations_are_recalled(me: Scope, trip: str, session: str) -> None:
     """With time, author and place, as data, between the conversation and the new message."""
     context = me.context(session, QUESTION)
@@ -83,7 +82,6 @@ def test_every_kind_is_recalled(me: Scope, session: str) -> None:
     assert "the state boat] a yellow kayak" in content
 
 
-@pytest.mark.slow_on_postgres
 def test_the_report_has_reasons_and_scores(me: Scope, trip: str, session: str) -> None:
     """Each item with score, rankers and signals; stored without any text."""
     context = me.context(session, QUESTION)
@@ -99,7 +97,6 @@ def test_the_report_has_reasons_and_scores(me: Scope, trip: str, session: str) -
     assert "Clara" not in json.dumps(context.report.as_json())
 
 
-@pytest.mark.slow_on_postgres
 def test_nothing_is_recalled_without_a_topic(me: Scope, trip: str, session: str) -> None:
     """An empty message, a greeting, thanks, unrelated words."""
     me.messages.extend(
@@ -125,7 +122,6 @@ def test_nothing_is_recalled_without_a_topic(me: Scope, trip: str, session: str)
         assert recalled(me.context(session, message)) == [], message
 
 
-@pytest.mark.slow_on_postgres
 def test_the_context_contains_nothing_twice(me: Scope, session: str) -> None:
     """Recent turns, notes, entries, state and references of this session."""
     me.messages.append(session, "user", "The walrus is called Otto.")
@@ -159,7 +155,6 @@ def test_turns_outside_the_window_are_recalled(me: Scope, session: str) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_sections_cut_by_the_budget_are_recalled(me: Scope, session: str) -> None:
     """Core entries and note sections that did not fit are included once when relevant."""
     filler = "Nothing of any use stands here, and it goes on for a while. " * 4
@@ -186,7 +181,6 @@ def test_sections_cut_by_the_budget_are_recalled(me: Scope, session: str) -> Non
             assert count_tokens(context) <= context.report.tokens <= budget
 
 
-@pytest.mark.slow_on_postgres
 def test_listed_references_do_not_depend_on_recall(me: Scope, trip: str, session: str) -> None:
     """They precede the recent turns, where every change invalidates the prompt cache."""
     for number in range(90):
@@ -224,7 +218,6 @@ class NarrowEmbedder:
         return result
 
 
-@pytest.mark.slow_on_postgres
 def test_similarity_is_relative_to_the_embedder(url: str) -> None:
     """The similarity that all texts share does not count."""
     with opened(url, NarrowEmbedder()) as memory:
@@ -267,7 +260,6 @@ def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
     assert len(recall._about(same, replace(sought, model="static-256@2"))) == len(hits)
 
 
-@pytest.mark.slow_on_postgres
 def test_an_inactive_reference_is_not_recalled(me: Scope, session: str) -> None:
     me.refs.add("kayak manual\n" * 50, "The manual of the kayak", key="manual-1")
     assert sources(me.context(session, "the kayak manual")) == {"refs manual-1"}
@@ -275,7 +267,6 @@ def test_an_inactive_reference_is_not_recalled(me: Scope, session: str) -> None:
     assert recalled(me.context(session, "the kayak manual")) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_the_budget_of_recall(me: Scope, trip: str, session: str) -> None:
     """At any size, with omissions in the report; long texts are cut around the matching words."""
     long = (
@@ -297,7 +288,6 @@ def test_the_budget_of_recall(me: Scope, trip: str, session: str) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_recall_does_not_change_the_prompt_before_it(me: Scope, trip: str, session: str) -> None:
     """Also when the conversation does not fit."""
     me.messages.extend(
@@ -359,7 +349,6 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
         assert "it is configured to fail" in element.reason
 
 
-@pytest.mark.slow_on_postgres
 def test_stored_text_cannot_break_out(memory: Memory) -> None:
     """Out of its fence, into a role, or into a placeholder; neither can a name or a label."""
     for number, injection in enumerate(INJECTIONS):
@@ -387,7 +376,6 @@ def test_stored_text_cannot_break_out(memory: Memory) -> None:
         assert roles == ["[system]", "[user]", "[user]"]
 
 
-@pytest.mark.slow_on_postgres
 def test_placeholders_in_recalled_text_are_verified(me: Scope, trip: str, session: str) -> None:
     """A known key is shown with its true description, any other as a quotation."""
     me.refs.add("log\n" * 100, "What really happened", key="log-1")
@@ -401,7 +389,6 @@ def test_placeholders_in_recalled_text_are_verified(me: Scope, trip: str, sessio
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_documents_do_not_crowd_out_personal_memories(me: Scope, session: str) -> None:
     """Personal memories and documents each have a share of recall."""
     me.messages.append(me.sessions.add().id, "user", "I park my car in the garage at Elm Street 4.")
@@ -413,7 +400,6 @@ def test_documents_do_not_crowd_out_personal_memories(me: Scope, session: str) -
     assert any(source.startswith("knowledge") for source in sources(context))
 
 
-@pytest.mark.slow_on_postgres
 def test_notices_are_not_recalled(me: Scope, session: str) -> None:
     """Neither searched nor recalled nor summarized."""
     notice = {"text": "No model is set. The harbour has a crane.", "without_model": True}

@@ -61,7 +61,6 @@ def test_a_turn_stores_messages_call_and_report(memory: Memory, me: Scope, sessi
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-@pytest.mark.slow_on_postgres
 def test_an_output_above_the_threshold_becomes_a_reference(me: Scope, session: str) -> None:
     """Stored completely; the message has one line with the command and the placeholder."""
     turn = me.save_turn(session, tool_turn())
@@ -76,7 +75,6 @@ def test_an_output_above_the_threshold_becomes_a_reference(me: Scope, session: s
     assert ref.placeholder in json.dumps(me.context(session, "and?").messages, ensure_ascii=False)
 
 
-@pytest.mark.slow_on_postgres
 def test_an_output_at_the_threshold_is_unchanged(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
@@ -93,7 +91,6 @@ def test_an_output_at_the_threshold_is_unchanged(
     assert list(me.refs.list()) == []
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("shape", ["text", "openai", "anthropic", "json"])
 def test_outputs_in_every_shape(me: Scope, session: str, shape: str) -> None:
     """Also as parts of a user message, and as JSON instead of text."""
@@ -118,13 +115,11 @@ def test_outputs_in_every_shape(me: Scope, session: str, shape: str) -> None:
         assert me.refs.get(ref.key, path="$[7].name").text == "row 7"
 
 
-@pytest.mark.slow_on_postgres
 def test_user_and_assistant_messages_are_not_captured(me: Scope, session: str) -> None:
     me.save_turn(session, [{"role": "user", "content": BIG}, {"role": "assistant", "content": BIG}])
     assert [message.text for message in me.messages.window(session)] == [BIG, BIG]
 
 
-@pytest.mark.slow_on_postgres
 def test_an_output_larger_than_a_message(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
@@ -193,7 +188,6 @@ def test_turns_are_isolated_by_user(memory: Memory, me: Scope, session: str) -> 
             other.save_turn(session, tool_turn())
 
 
-@pytest.mark.slow_on_postgres
 def test_concurrent_turns_are_stored_completely(memory: Memory, me: Scope, session: str) -> None:
     """P2, P4: 32 turns, each sent twice, concurrently."""
 
@@ -232,7 +226,6 @@ def test_turns_are_listed_newest_first_page_by_page(me: Scope, session: str) -> 
         me.turns.get(turns[0].id)
 
 
-@pytest.mark.slow_on_postgres
 def test_the_tools_of_all_kinds(memory: Memory, me: Scope) -> None:
     """Names are fixed; each has a schema, and answers an object to any input."""
     names = [tool.name for tool in me.tools()]
@@ -269,7 +262,6 @@ def test_tools_write_with_the_agent_as_source(me: Scope) -> None:
     assert [version.source for version in me.notes.history()] == ["agent"]
 
 
-@pytest.mark.slow_on_postgres
 def test_turns_without_keys_are_separate(me: Scope, session: str) -> None:
     """Two identical turns without keys are two turns."""
     first, two = me.save_turn(session, tool_turn()), me.save_turn(session, tool_turn())
@@ -278,7 +270,6 @@ def test_turns_without_keys_are_separate(me: Scope, session: str) -> None:
         me.messages.append(session, "user", "x", expected_last_seq=first.last_seq)
 
 
-@pytest.mark.slow_on_postgres
 def test_wrong_types_are_rejected(me: Scope, session: str) -> None:
     wrong: Any
     for wrong in ({}, "context", me.context(session).messages):

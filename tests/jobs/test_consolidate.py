@@ -59,7 +59,6 @@ def statuses(me: Scope) -> list[str]:
     return [consolidation.status for consolidation in me.consolidations.list()]
 
 
-@pytest.mark.slow_on_postgres
 def test_off_does_nothing(opened: Open, now: Now) -> None:
     """Off is the default."""
     assert SETTINGS.consolidate == "off"
@@ -103,7 +102,6 @@ def test_due_depends_on_age(opened: Open, now: Now) -> None:
         assert consolidate.due(memory.services, "acme") == due
 
 
-@pytest.mark.slow_on_postgres
 def test_accept_creates_core_entries(opened: Open, now: Now) -> None:
     """Also from open proposals; with the source of their entries; each can be undone."""
     waiting = opened("propose", ScriptedModel(first_of))
@@ -151,7 +149,6 @@ def test_a_failure_is_reported_and_the_others_continue(opened: Open, now: Now) -
     assert statuses(a) == ["accepted"]
 
 
-@pytest.mark.slow_on_postgres
 def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
     """Of one agent's 90 entries two parts are stored and one fails; the next round retries only
     that one.
@@ -180,7 +177,6 @@ def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
     assert [call.error for call in memory.scope(tenant="acme").interactions.list()] == [""] * 8
 
 
-@pytest.mark.slow_on_postgres
 def test_invalid_answers_are_not_retried_forever(opened: Open, now: Now) -> None:
     """At most three times, however many rounds there are."""
     model = ScriptedModel("nonsense")
@@ -224,7 +220,6 @@ def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
     """When the database is gone, the lease cannot be released either; that is not the cause."""
 
@@ -238,7 +233,6 @@ def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
         consolidate.run(memory.services, "acme")
 
 
-@pytest.mark.slow_on_postgres
 def test_every_model_call_is_recorded(opened: Open, now: Now) -> None:
     """With its cost, also when it failed."""
     memory = opened("propose", ScriptedModel(first_of, cost=0.25))
@@ -282,7 +276,6 @@ def test_six_concurrent_workers_call_the_model_once(opened: Open, now: Now) -> N
         assert me.entries.counts() == {"core": 1, "journal": 1}
 
 
-@pytest.mark.slow_on_postgres
 def test_without_a_model_the_rule_is_used(opened: Open, now: Now) -> None:
     """J7."""
     memory = opened("accept")

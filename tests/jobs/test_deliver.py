@@ -100,7 +100,6 @@ def test_events_arrive_in_order_and_signed(recorded: Memory, ada: Scope, hooks: 
     assert count_backlog(recorded.services, "acme")["webhooks"] == 0
 
 
-@pytest.mark.slow_on_postgres
 def test_learning_is_an_event(recorded: Memory, ada: Scope) -> None:
     ada.sessions.add("s1")
     ada.messages.append("s1", "user", "My name is Ada and I live in Lisbon.")
@@ -142,7 +141,6 @@ def test_a_failing_receiver_gets_the_same_event_again_and_nothing_is_lost(
     assert len({delivery.id for delivery in receiver.deliveries}) == 2, "repeated with the same id"
 
 
-@pytest.mark.slow_on_postgres
 def test_a_receiver_that_lies_about_its_body_has_accepted_the_event(
     recorded: Memory, ada: Scope, hooks: Webhooks
 ) -> None:
@@ -153,7 +151,6 @@ def test_a_receiver_that_lies_about_its_body_has_accepted_the_event(
         assert run(recorded) == JobResult()
 
 
-@pytest.mark.slow_on_postgres
 def test_a_retry_waits_longer_each_time(
     recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,7 +348,6 @@ def test_events_that_wait_for_a_paused_webhook_become_dead_letters(
     assert receiver.numbers == [4, 2]
 
 
-@pytest.mark.slow_on_postgres
 def test_private_networks_are_refused_unless_allowed(
     recorded: Memory, ada: Scope, url: str
 ) -> None:

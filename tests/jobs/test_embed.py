@@ -88,7 +88,6 @@ def test_every_write_gets_its_vector(memory: Memory, fake: FakeEmbedder) -> None
     assert memory.run_jobs().jobs["vectors"].done == 0
 
 
-@pytest.mark.slow_on_postgres
 def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
     add_messages(using(memory, None), 3)
     assert memory.run_jobs().jobs["vectors"].done == 0
@@ -121,7 +120,6 @@ def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: s
     assert lag(memory.services, "acme").pending == 0
 
 
-@pytest.mark.slow_on_postgres
 def test_one_failing_text_costs_few_calls_and_no_other_text(memory: Memory) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic77"))
     add_messages(using(memory, fake), 256)
@@ -129,7 +127,6 @@ def test_one_failing_text_costs_few_calls_and_no_other_text(memory: Memory) -> N
     assert len(fake.batches) <= 2 + 2 * 8
 
 
-@pytest.mark.slow_on_postgres
 def test_an_embedder_that_always_fails_is_called_twice(memory: Memory) -> None:
     fake = FakeEmbedder(fails=lambda text: True)
     add_messages(using(memory, fake), 300)
@@ -155,7 +152,6 @@ def test_a_worker_postpones_a_failed_text(open_memory: Open, now: Now) -> None:
     assert worker.run().jobs["vectors"] == JobResult()
 
 
-@pytest.mark.slow_on_postgres
 def test_each_retry_of_a_failed_text_waits_longer(open_memory: Open, now: Now) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
     memory = using(open_memory(now), fake)
@@ -507,7 +503,6 @@ def test_a_worker_that_lost_its_lease_stops(
     assert (done.done, done.left) == (2, 4)
 
 
-@pytest.mark.slow_on_postgres
 def test_progress_is_reported(memory: Memory, fake: FakeEmbedder) -> None:
     add_messages(using(memory, fake), 300)
     received: list[tuple[int, int]] = []
@@ -524,7 +519,6 @@ def test_many_rows_are_read_in_batches(
     assert [len(batch) for batch in fake.batches] == [4, 4, 2]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limited) -> None:
     """T1."""
     limited(MODEL_RETRIES=0)
@@ -584,7 +578,6 @@ def test_rows_of_a_killed_process_are_embedded_after_a_restart(
         assert lag(memory.services, "acme").pending == 0
 
 
-@pytest.mark.slow_on_postgres
 def test_lag_of_an_embedder_without_identity(memory: Memory) -> None:
     class Silent(FakeEmbedder):
         @property
@@ -628,7 +621,6 @@ def test_lag_of_old_content_counts_from_the_last_round(open_memory: Open, now: N
     assert lag(memory.services, "acme") == Lag(1, clock.DAY / clock.SECOND / 4, "fake-16@1")
 
 
-@pytest.mark.slow_on_postgres
 def test_a_search_does_not_wait_for_a_hanging_service(open_memory: Open, limited: Limited) -> None:
     """It continues with words, says so, and the failure is recorded; jobs may wait longer."""
     limited(QUERY_VECTOR_SECONDS=0.2)

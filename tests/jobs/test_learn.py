@@ -87,7 +87,6 @@ def test_facts_are_learned_without_a_model(open_memory: Open) -> None:
     assert "The user lives in Lisbon." not in statements(me)
 
 
-@pytest.mark.slow_on_postgres
 def test_nothing_is_learned_when_it_is_off(open_memory: Open) -> None:
     memory = open_memory(facts="off")
     me = talk(memory, "I live in Porto.")
@@ -101,7 +100,6 @@ def test_nothing_is_learned_when_it_is_off(open_memory: Open) -> None:
     assert statements(me) == ["The user lives in Porto."]
 
 
-@pytest.mark.slow_on_postgres
 def test_only_people_are_read_by_the_built_in_rules(open_memory: Open) -> None:
     """No agents, tools, system messages, documents or notices; people by their names."""
     memory = open_memory()
@@ -205,7 +203,6 @@ def test_imported_turns_wait_for_review(open_memory: Open, now: Now) -> None:
     assert [(fact.source, fact.status) for fact in me.facts.review()] == [("import", "pending")]
 
 
-@pytest.mark.slow_on_postgres
 def test_many_turns_are_read_in_batches(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "MAX_MESSAGES", 5)
     memory = with_model(open_memory(facts="model"), ScriptedModel(NOTHING))
@@ -227,7 +224,6 @@ def test_many_turns_are_read_in_batches(open_memory: Open, monkeypatch: pytest.M
 # -- with a model --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_a_model_gets_the_turns_and_what_is_known(open_memory: Open) -> None:
     model = ScriptedModel(answer(LISBON), NOTHING, name="reader", cost=0.5)
     memory = with_model(open_memory(facts="model"), model)
@@ -271,7 +267,6 @@ def test_a_failing_model_changes_nothing_and_is_tried_again(open_memory: Open, n
     assert learn.problems(memory.services, "acme") == []
 
 
-@pytest.mark.slow_on_postgres
 def test_bad_answers_are_asked_for_less_often_and_then_given_up(
     open_memory: Open, now: Now
 ) -> None:
@@ -304,7 +299,6 @@ def test_one_failure_does_not_stop_the_other_sessions(open_memory: Open) -> None
     assert (result.done, result.failed) == (2, 1)
 
 
-@pytest.mark.slow_on_postgres
 def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
     memory = open_memory(facts="model")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
@@ -315,7 +309,6 @@ def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
     assert "facts: explicit" in result.errors[0]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_tokens_of_a_day_are_limited(open_memory: Open, now: Now) -> None:
     """Per tenant, from the recorded calls; the rest is learned the next day."""
     model = ScriptedModel(NOTHING)
@@ -342,7 +335,6 @@ def test_the_tokens_of_a_day_are_limited(open_memory: Open, now: Now) -> None:
     assert count_backlog(memory.services, "acme")["facts"] == 0
 
 
-@pytest.mark.slow_on_postgres
 def test_calls_of_unknown_size_count_too(open_memory: Open) -> None:
     memory = with_model(
         open_memory(facts="model", facts_tokens_per_day=20_000), ScriptedModel(NOTHING)
@@ -611,7 +603,6 @@ def test_a_slow_worker_that_lost_its_lease_commits_nothing_twice(open_memory: Op
     assert [change.action for change in me.facts.history(lisbon.id)] == ["added"]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_failing_model_of_another_kind_is_recorded(open_memory: Open) -> None:
     memory = with_model(open_memory(facts="model"), FailingModel(name="failing"))
     me = talk(memory, "Hello.")

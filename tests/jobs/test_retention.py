@@ -352,7 +352,6 @@ def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
     assert seqs(memory.scope(tenant="other")) == [1, 2, 3]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_setting_is_the_default(
     open_memory: Callable[..., Memory],
 ) -> None:
@@ -367,7 +366,6 @@ def test_the_setting_is_the_default(
     assert memory.purge().messages == 3
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("days", [0, -1, True, float("nan"), float("inf"), 1e9])
 def test_an_invalid_number_of_days_is_rejected(memory: Memory, days: float) -> None:
     with pytest.raises(Invalid) as error:
@@ -438,7 +436,6 @@ def test_jobs_remove_old_messages_by_themselves(
     assert JobRunner(memory.services).run().jobs["retention"].done == 1
 
 
-@pytest.mark.slow_on_postgres
 def test_jobs_keep_messages_without_retention(open_memory: Callable[..., Memory], now: Now) -> None:
     memory = open_memory(clock=now, embedder="none")
     me = memory.scope(tenant="acme", user="ada", agent="scout")

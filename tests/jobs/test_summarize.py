@@ -78,7 +78,6 @@ def test_many_sessions_are_read_in_pages(
     assert sorted(due(memory)) == ["s1", "s3", "s5", "s7", "s9"]
 
 
-@pytest.mark.slow_on_postgres
 def test_disabled_summaries_are_never_due(open_memory: Open) -> None:
     """S3."""
     memory = with_model(open_memory(), ScriptedModel(ANSWER))
@@ -110,7 +109,6 @@ def test_a_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -
     assert [me.sessions.get(name).summarized_count for name in ("a", "bad", "c")] == [4, 0, 4]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -121,7 +119,6 @@ def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
     assert "summary_model: extractive" in done.errors[0]
 
 
-@pytest.mark.slow_on_postgres
 def test_every_call_is_recorded_with_its_cost(open_memory: Open) -> None:
     """Also failed ones; for the session's user and agent."""
     model = ScriptedModel("", ANSWER, name="priced", cost=0.25)
@@ -325,7 +322,6 @@ def test_two_workers_do_not_repeat_work(open_memory: Open) -> None:
     assert other.requests == []
 
 
-@pytest.mark.slow_on_postgres
 def test_the_built_in_summarizer_works_without_models(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True, summary_model="extractive")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
@@ -341,7 +337,6 @@ def test_results_add_up_with_bounded_errors() -> None:
     assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MAX_ERRORS)
 
 
-@pytest.mark.slow_on_postgres
 def test_a_direct_fold_is_recorded_too(open_memory: Open) -> None:
     """A failed call included; for the user and agent of the scope."""
     memory = with_model(
@@ -375,7 +370,6 @@ class Odd:
         return Completion(ANSWER, "odd", -5, "many", float("nan"), -1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow_on_postgres
 def test_impossible_usage_is_harmless(open_memory: Open) -> None:
     """The fold counts, and plausible values are recorded."""
     memory = with_model(open_memory(summary_enabled=True), Odd())
@@ -392,7 +386,6 @@ def test_impossible_usage_is_harmless(open_memory: Open) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_an_unexpected_error_is_one_failure(open_memory: Open) -> None:
     """Such as an invalid model name; the next session is tried, and so is the next round."""
     memory = open_memory(summary_enabled=True, model="nobody:model")
@@ -414,7 +407,6 @@ def test_a_database_failure_stops_the_jobs(open_memory: Open) -> None:
         memory.run_jobs()
 
 
-@pytest.mark.slow_on_postgres
 def test_a_rejected_summary_is_retried_less_often_and_then_given_up(
     open_memory: Open, now: Now
 ) -> None:
@@ -438,7 +430,6 @@ def test_a_rejected_summary_is_retried_less_often_and_then_given_up(
     assert summarize.problems(other.services, "acme") == []
 
 
-@pytest.mark.slow_on_postgres
 def test_a_given_up_summary_is_tried_again_after_a_day(open_memory: Open, now: Now) -> None:
     """Also by a running worker, and if nobody writes in the session."""
     model = ScriptedModel("I'm sorry, I can't help with that.", name="refusing")

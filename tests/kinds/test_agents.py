@@ -90,7 +90,6 @@ def test_edit_changes_only_the_given_fields(open_memory: Callable[..., Memory]) 
         assert me.agents.get("cook") == agent
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     "color",
     [
@@ -210,7 +209,6 @@ def test_pages_are_ordered_by_name_bytes(me: Scope) -> None:
     assert seen == sorted(names, key=str.encode)
 
 
-@pytest.mark.slow_on_postgres
 def test_oversized_agents_are_rejected(me: Scope) -> None:
     """P16."""
     me.agents.add("cook", prompt="p")
@@ -223,7 +221,6 @@ def test_oversized_agents_are_rejected(me: Scope) -> None:
     assert (me.agents.get("cook").prompt, me.agents.get("cook").version) == ("p", 1)
 
 
-@pytest.mark.slow_on_postgres
 def test_an_unknown_tool_is_an_error(me: Scope) -> None:
     """An agent without its tools would say nothing about it."""
     with pytest.raises(

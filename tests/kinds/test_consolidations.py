@@ -115,7 +115,6 @@ def test_a_proposal_records_its_sources(opened: Open, now: Now) -> None:
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_the_model_prompt(opened: Open, now: Now) -> None:
     """Numbered entries with dates, each in its place whatever its content."""
     model = ScriptedModel(model_answer())
@@ -197,7 +196,6 @@ def test_a_proposal_never_mixes_users(opened: Open, now: Now) -> None:
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_many_entries_take_several_calls(opened: Open, now: Now) -> None:
     model = ScriptedModel(
         lambda request: model_answer((f"kept {len(request.prompt.splitlines())}", [1]))
@@ -247,7 +245,6 @@ INVALID_ANSWERS = {
 }
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("answer", INVALID_ANSWERS.values(), ids=INVALID_ANSWERS.keys())
 def test_an_invalid_answer_changes_nothing(opened: Open, now: Now, answer: str) -> None:
     """Unknown, repeated or foreign sources, blank or too long: rejected completely, with an
@@ -263,7 +260,6 @@ def test_an_invalid_answer_changes_nothing(opened: Open, now: Now, answer: str) 
     assert remembered(memory) == before != []
 
 
-@pytest.mark.slow_on_postgres
 def test_an_entry_id_is_no_source(opened: Open, now: Now) -> None:
     """A model cites numbers, so ids it may have seen have no meaning."""
     memory = opened(None)
@@ -275,7 +271,6 @@ def test_an_entry_id_is_no_source(opened: Open, now: Now) -> None:
     assert list(me.consolidations.list()) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_a_fenced_answer_is_accepted(opened: Open, now: Now) -> None:
     me = scout(
         opened(ScriptedModel(f"Here you are:\n```json\n{model_answer(('Ferry.', [1]))}\n```\n"))
@@ -284,7 +279,6 @@ def test_a_fenced_answer_is_accepted(opened: Open, now: Now) -> None:
     assert [consolidation.content for consolidation in me.consolidations.propose()] == ["Ferry."]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_failing_model_changes_nothing(opened: Open, now: Now) -> None:
     """The error is raised, and the next call tries again."""
     memory = opened(FailingModel())
@@ -298,7 +292,6 @@ def test_a_failing_model_changes_nothing(opened: Open, now: Now) -> None:
     assert len(again.consolidations.propose()) == 1
 
 
-@pytest.mark.slow_on_postgres
 def test_an_invalid_answer_does_not_discard_valid_ones(opened: Open, now: Now) -> None:
     """Valid answers are stored at once; only the failed part is retried, in smaller parts."""
     model = ScriptedModel(
@@ -330,7 +323,6 @@ def test_an_invalid_answer_does_not_discard_valid_ones(opened: Open, now: Now) -
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_an_invalid_first_answer_does_not_stop_the_rest(opened: Open, now: Now) -> None:
     """The later parts are still processed."""
     me = scout(opened(ScriptedModel("nonsense", model_answer(("kept", [1])))))
@@ -342,7 +334,6 @@ def test_an_invalid_first_answer_does_not_stop_the_rest(opened: Open, now: Now) 
     ] == [[journal[40]]]
 
 
-@pytest.mark.slow_on_postgres
 def test_an_entry_gets_at_most_three_attempts(opened: Open, now: Now) -> None:
     """In a batch, in a smaller batch, alone; then it is recorded as skipped until edited."""
     model = ScriptedModel("nonsense")
@@ -367,7 +358,6 @@ def test_an_entry_gets_at_most_three_attempts(opened: Open, now: Now) -> None:
     assert len(model.requests) == 14
 
 
-@pytest.mark.slow_on_postgres
 def test_skipped_entries_are_not_resent_when_one_changes(opened: Open, now: Now) -> None:
     """An edited entry is considered again; a removed one is gone; the others stay considered."""
     model = ScriptedModel(model_answer())
@@ -385,7 +375,6 @@ def test_skipped_entries_are_not_resent_when_one_changes(opened: Open, now: Now)
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_a_model_outage_stops_without_counting_an_attempt(opened: Open, now: Now) -> None:
     """Earlier answers are stored; the rest is sent again unchanged."""
     failing = ModelUnavailable(model="m", problem="gone")
@@ -461,7 +450,6 @@ def test_eight_threads_use_no_entry_twice(opened: Open, now: Now) -> None:
 # -- without a model --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_without_a_model_repeated_topics_are_kept(opened: Open, now: Now) -> None:
     """An extractive rule on shared words; a topic mentioned once is left to expire."""
     me = scout(opened())
@@ -488,7 +476,6 @@ def test_without_a_model_repeated_topics_are_kept(opened: Open, now: Now) -> Non
     assert len(me.consolidations.list()) == 2
 
 
-@pytest.mark.slow_on_postgres
 def test_sentences_without_a_full_stop_are_terminated(opened: Open, now: Now) -> None:
     """Words stay unchanged; each sentence gets its script's full stop unless it has one."""
     me = scout(opened())
@@ -507,7 +494,6 @@ def test_sentences_without_a_full_stop_are_terminated(opened: Open, now: Now) ->
     ]
 
 
-@pytest.mark.slow_on_postgres
 def test_an_empty_journal_calls_no_model(opened: Open, now: Now) -> None:
     model = ScriptedModel(model_answer())
     me = scout(opened(model))
@@ -552,7 +538,6 @@ def test_accepting_creates_a_core_entry_once(opened: Open, now: Now, proposed: A
     assert str(error.value) == f"consolidation {id!r} is already accepted; undo it instead."
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("sources", "least"),
     [
@@ -634,7 +619,6 @@ def test_undo_keeps_an_edited_core_entry(proposed: Any) -> None:
     assert me.entries.get(created).content == "The ferry costs 85 euros."
 
 
-@pytest.mark.slow_on_postgres
 def test_rejecting_leaves_the_journal_to_expire(proposed: Any) -> None:
     """A rejection is recorded, and can be reversed."""
     me, id = proposed
@@ -780,7 +764,6 @@ def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
         assert str(error.value) == message
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("days", [-1, 14, float("nan"), float("inf"), "5", True, None])
 def test_invalid_days_are_rejected(opened: Open, days: Any) -> None:
     with pytest.raises(Invalid) as error:
@@ -823,7 +806,6 @@ def test_concurrent_decisions_edits_and_removals_stay_consistent(opened: Open, n
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_model_calls_are_recorded(opened: Open, now: Now) -> None:
     """Also without background jobs, and when the call failed."""
     me = scout(opened(ScriptedModel("nonsense", model_answer(), name="m", cost=0.5)))
@@ -879,7 +861,6 @@ def test_a_proposal_becomes_a_document_with_its_source(opened: Open, now: Now) -
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_a_document_of_a_proposal_can_be_undone_or_removed(opened: Open, now: Now) -> None:
     memory = opened(ScriptedModel(model_answer(("The ferry costs 80 euros.", [1]))))
     me = scout(memory)
@@ -899,7 +880,6 @@ def test_a_document_of_a_proposal_can_be_undone_or_removed(opened: Open, now: No
     assert problems(memory) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_a_program_cannot_make_a_document_of_untrusted_entries(opened: Open, now: Now) -> None:
     memory = opened(ScriptedModel(model_answer(("Obey the page.", [1]))))
     tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")

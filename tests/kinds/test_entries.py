@@ -108,7 +108,6 @@ def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, n
     )
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     "blank",
     [
@@ -140,7 +139,6 @@ def test_content_of_characters_that_python_does_not_know_is_accepted(me: Scope) 
         assert me.entries.add(content).content == content
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("letter", ["a", "é", "語", "😀"])
 def test_content_has_at_most_ten_thousand_characters(me: Scope, letter: str) -> None:
     """Characters, not bytes, without surrounding white space."""
@@ -158,7 +156,6 @@ def test_content_has_at_most_ten_thousand_characters(me: Scope, letter: str) -> 
     assert me.entries.counts() == {"core": 1, "journal": 1}
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("wrong", [None, 5, b"bytes", ["x"], {"text": "x"}])
 def test_content_must_be_text(me: Scope, wrong: Any) -> None:
     with pytest.raises(Invalid) as error:
@@ -166,13 +163,11 @@ def test_content_must_be_text(me: Scope, wrong: Any) -> None:
     assert error.value.problem == f"must be text, not {type(wrong).__name__}"
 
 
-@pytest.mark.slow_on_postgres
 def test_content_is_sanitised(me: Scope) -> None:
     entry = me.entries.add("nul \x00 half \ud83d six \\u0000")
     assert me.entries.get(entry.id).content == "nul ␀ half � six \\u0000"
 
 
-@pytest.mark.slow_on_postgres
 def test_other_invalid_input_is_rejected(me: Scope) -> None:
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: me.entries.add("x", kind="diary"), "kind: must be one of journal, core, whiteboard, not 'diary'."),  # type: ignore[arg-type]
@@ -199,7 +194,6 @@ def test_other_invalid_input_is_rejected(me: Scope) -> None:
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_the_journal_tool_answers_to_the_letter(me: Scope) -> None:
     """J3."""
     assert tool(me, "save_to_journal").call({"content": "  Ada asked about ferries. \n"}) == {
@@ -216,7 +210,6 @@ def test_the_journal_tool_answers_to_the_letter(me: Scope) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
     """J3."""
     assert tool(me, "save_to_core").call({"content": "\tAda is a pilot."}) == {
@@ -228,7 +221,6 @@ def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
     assert [(entry.kind, entry.source) for entry in me.entries.list()] == [("core", "agent")]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
     """An agent writes to a shared board, and gets the list of boards when it names another."""
     save = tool(me, "save_to_whiteboard")
@@ -247,7 +239,6 @@ def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
     }
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("name", ["save_to_journal", "save_to_core", "save_to_whiteboard"])
 def test_tool_errors_tell_the_model_what_to_do(memory: Memory, me: Scope, name: str) -> None:
     """No agent, blank, too long, and unknown arguments."""
@@ -269,7 +260,6 @@ def test_tool_errors_tell_the_model_what_to_do(memory: Memory, me: Scope, name: 
     assert list(memory.scope(tenant="acme").entries.list()) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_tools_need_one_argument(me: Scope) -> None:
     """J3."""
     for name, arguments in (
@@ -283,7 +273,6 @@ def test_tools_need_one_argument(me: Scope) -> None:
 # -- the text of the prompt -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_the_prompt_section_to_the_letter(me: Scope, now: Now) -> None:
     """Oldest first, dates in UTC, only the last week of the journal."""
     assert me.entries.prompt() == ""
@@ -311,7 +300,6 @@ def test_the_prompt_section_to_the_letter(me: Scope, now: Now) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None:
     """J4."""
     first, two = (
@@ -352,7 +340,6 @@ FORGERIES = [
 ]
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("text", FORGERIES)
 @pytest.mark.parametrize("kind", ["core", "journal", "whiteboard"])
 def test_content_cannot_forge_prompt_structure(
@@ -377,7 +364,6 @@ def test_content_cannot_forge_prompt_structure(
     assert "[ memory_ref" not in prompt
 
 
-@pytest.mark.slow_on_postgres
 def test_multiple_lines_are_indented(me: Scope, now: Now) -> None:
     """J4."""
     me.entries.add("- [2025-10-09] looks like one", kind="core")
@@ -392,7 +378,6 @@ def test_multiple_lines_are_indented(me: Scope, now: Now) -> None:
     ]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_section_has_a_piece_per_entry(me: Scope, now: Now) -> None:
     """The least valuable goes first: journal before core, old before new."""
     old = me.entries.add("Old.", kind="core")
@@ -426,7 +411,6 @@ def test_the_section_has_a_piece_per_entry(me: Scope, now: Now) -> None:
     assert section.write([]) == ""
 
 
-@pytest.mark.slow_on_postgres
 def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scope) -> None:
     """Private entries belong to an agent."""
     me.entries.add("x")
@@ -750,7 +734,6 @@ def test_remove_many_only_removes_own_entries(memory: Memory, me: Scope) -> None
     ]
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("ids", "problem"),
     [
@@ -995,7 +978,6 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
     assert contents(me) == ["here"]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_command_line_matches_the_library(
     memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1028,7 +1010,6 @@ def test_the_command_line_matches_the_library(
     assert run("get", core.id) == (3, "")
 
 
-@pytest.mark.slow_on_postgres
 def test_an_agent_can_save_something_about_itself(memory: Memory) -> None:
     """It is its own with every user, once a person has accepted it."""
     ada = memory.scope(tenant="acme", user="ada", agent="scout")

@@ -253,7 +253,6 @@ def learn(memory: Memory, now: Now) -> None:
     assert (result.failed, result.left) == (0, 0)
 
 
-@pytest.mark.slow_on_postgres
 def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     open_memory: Open, now: Now, engine: str
 ) -> None:
@@ -288,7 +287,6 @@ def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-@pytest.mark.slow_on_postgres
 def test_the_built_in_rules_retire_nothing_wrongly(open_memory: Open, now: Now) -> None:
     memory = open_memory(clock=now)
     dialogues = [write_dialogue(number) for number in range(UNFAITHFUL_DIALOGUES)]
@@ -422,7 +420,6 @@ def steps_of(me: Scope) -> set[str]:
     return {change.step for fact in all_facts(me) for change in me.facts.history(fact.id)}
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("behave", [lies, repeats, contradicts, invents, is_junk, obeys])
 def test_an_unfaithful_model_loses_nothing_and_is_undone(
     open_memory: Open, now: Now, behave: Callable[..., list[Any]]
@@ -489,7 +486,6 @@ def test_an_unfaithful_model_loses_nothing_and_is_undone(
     assert [finding for finding in opened.verify() if not finding.ok] == []
 
 
-@pytest.mark.slow_on_postgres
 def test_answers_that_are_no_facts_change_nothing(open_memory: Open, now: Now) -> None:
     answers = ["", "I'm sorry.", "[]", "{", '{"facts": {}}', '{"facts": [], "x": 1}', "null", "{}"]
     memory = with_model(open_memory(clock=now, facts="model"), ScriptedModel(*answers))

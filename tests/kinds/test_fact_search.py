@@ -112,7 +112,6 @@ def test_a_search_returns_facts_beside_the_hits(me: Scope) -> None:
     assert [hit.id for hit in me.facts.search("Clara in Porto")] == [fact.id]
 
 
-@pytest.mark.slow_on_postgres
 def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
     me.sessions.add("trip")
     me.messages.append("trip", "user", "Clara lives by the harbour.")

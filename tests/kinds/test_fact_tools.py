@@ -69,7 +69,6 @@ def test_remember_correct_and_read(me: Scope, trip: str) -> None:
     assert call(me, "what_do_you_know") == known
 
 
-@pytest.mark.slow_on_postgres
 def test_a_model_cannot_change_what_a_person_confirmed(me: Scope) -> None:
     fact = me.facts.add("Clara lives in Lisbon.", subject="Clara")
     me.facts.confirm(fact.id)
@@ -79,7 +78,6 @@ def test_a_model_cannot_change_what_a_person_confirmed(me: Scope) -> None:
     assert call(me, "what_do_you_know")["facts"][0]["confirmed"] is True
 
 
-@pytest.mark.slow_on_postgres
 def test_a_replaced_fact_cannot_be_corrected(me: Scope) -> None:
     saved = call(me, "remember_fact", statement="Clara lives in Lisbon.")["fact"]["fact_id"]
     newer = call(me, "correct_fact", fact_id=saved, statement="Clara lives in Porto.")
@@ -105,7 +103,6 @@ def test_a_pending_fact_is_not_shown(memory: Memory, me: Scope) -> None:
     assert me.facts.get(pending.id).status == "pending"
 
 
-@pytest.mark.slow_on_postgres
 def test_endpoint_tools_show_no_pending_fact(memory: Memory, me: Scope) -> None:
     """Not even as the result of a write."""
     tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
@@ -130,7 +127,6 @@ def test_endpoint_tools_show_no_pending_fact(memory: Memory, me: Scope) -> None:
     assert me.facts.get(pending.id).status == "pending"
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -150,7 +146,6 @@ def test_bad_arguments_are_explained(
     assert me.facts.list().items == []
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     "instruction",
     [
@@ -169,7 +164,6 @@ def test_an_instruction_is_no_fact(me: Scope, instruction: str) -> None:
     assert [item.statement for item in me.facts.list()] == ["The user never eats meat."]
 
 
-@pytest.mark.slow_on_postgres
 def test_without_a_user_there_are_no_facts(memory: Memory, me: Scope) -> None:
     me.facts.add("Clara lives in Lisbon.")
     everybody = memory.scope(tenant="acme")
@@ -177,7 +171,6 @@ def test_without_a_user_there_are_no_facts(memory: Memory, me: Scope) -> None:
     assert "user: is required" in call(everybody, "remember_fact", statement="It rains.")["error"]
 
 
-@pytest.mark.slow_on_postgres
 def test_an_answer_has_a_limit(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fact_tools, "ANSWER_TOKENS", 150)
     for number in range(10):

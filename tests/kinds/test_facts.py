@@ -180,7 +180,6 @@ def test_a_fact_that_has_ended_is_not_current(me: Scope) -> None:
     assert len(me.facts.list(include_replaced=True)) == 1
 
 
-@pytest.mark.slow_on_postgres
 def test_facts_from_tools_wait_for_a_person(memory: Memory, me: Scope) -> None:
     tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
     fact = clara(tool)
@@ -199,7 +198,6 @@ def test_a_pending_fact_that_the_user_states_is_active(memory: Memory, me: Scope
     assert me.facts.get(fact.id).status == "active"
 
 
-@pytest.mark.slow_on_postgres
 def test_only_a_person_changes_a_confirmed_fact(memory: Memory, me: Scope) -> None:
     fact = me.facts.confirm(clara(me).id)
     agent = as_agent(memory)
@@ -260,7 +258,6 @@ def test_removing_a_session_restores_what_its_facts_replaced(memory: Memory, me:
     assert me.facts.list().items == [first]
 
 
-@pytest.mark.slow_on_postgres
 def test_states_do_not_depend_on_the_order_of_changes(memory: Memory, me: Scope) -> None:
     """After evidence of random facts was removed, the state of each is that of its whole chain."""
     dice = random.Random(7)
@@ -358,7 +355,6 @@ def test_other_users_have_their_own_facts(memory: Memory, me: Scope) -> None:
     assert memory.scope(tenant="acme", user="ada", agent="planner").facts.list().items == [fact]
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -392,7 +388,6 @@ def test_a_time_is_not_combined_with_replaced_facts(me: Scope) -> None:
         me.facts.list(status="active", include_replaced=True)
 
 
-@pytest.mark.slow_on_postgres
 def test_bad_corrections_change_nothing(me: Scope) -> None:
     fact = clara(me, valid_from=MAY)
     for statement, since, problem in (
@@ -407,7 +402,6 @@ def test_bad_corrections_change_nothing(me: Scope) -> None:
         me.facts.list(status="active", at=MAY)
 
 
-@pytest.mark.slow_on_postgres
 def test_mcp_hides_pending_facts(memory: Memory, me: Scope) -> None:
     """The answer of a tool reaches a model's prompt, which pending facts must not."""
     fact = clara(memory.scope(tenant="acme", user="ada", agent="scout", source="tool"))
@@ -422,7 +416,6 @@ def test_mcp_hides_pending_facts(memory: Memory, me: Scope) -> None:
 # -- trust -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_an_agent_cannot_bring_back_what_a_person_retracted(memory: Memory, me: Scope) -> None:
     agent = as_agent(memory)
     wrong = clara(agent)
@@ -433,7 +426,6 @@ def test_an_agent_cannot_bring_back_what_a_person_retracted(memory: Memory, me: 
     assert (again.status, again.confirmed) == ("active", True)
 
 
-@pytest.mark.slow_on_postgres
 def test_an_agent_can_state_again_what_an_agent_retracted(memory: Memory) -> None:
     agent = as_agent(memory)
     fact = agent.facts.add("Clara likes tea.", subject="Clara")
@@ -485,7 +477,6 @@ def test_only_people_add_instructions(memory: Memory, me: Scope, source: Any) ->
     assert me.facts.add(words).status == "active"
 
 
-@pytest.mark.slow_on_postgres
 def test_statements_about_tools_and_prompts_are_facts(memory: Memory, me: Scope) -> None:
     agent = as_agent(memory)
     for statement in (
@@ -503,7 +494,6 @@ def test_statements_about_tools_and_prompts_are_facts(memory: Memory, me: Scope)
         assert me.facts.add(statement).status == "active"
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     "words",
     [
@@ -560,7 +550,6 @@ def test_pending_facts_are_for_people(memory: Memory, me: Scope) -> None:
     assert me.facts.review().items == [me.facts.get(pending.id)]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_correction_by_a_tool_waits_for_a_person(memory: Memory, me: Scope) -> None:
     fact = clara(as_agent(memory))
     tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
@@ -584,7 +573,6 @@ def test_forgetting_an_agent_restores_what_it_replaced(memory: Memory, me: Scope
     assert all(finding.ok for finding in memory.verify())
 
 
-@pytest.mark.slow_on_postgres
 def test_an_agent_cannot_forget_what_a_person_retracted(memory: Memory, me: Scope) -> None:
     agent = as_agent(memory)
     wrong = clara(agent)

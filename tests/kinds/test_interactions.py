@@ -246,7 +246,6 @@ def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interacti
                 assert scope.interactions.list(limit=1000, **choice).items == newest
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("by", "split"), [("model", "model"), ("day", "hour"), ("day", ""), ("day", ["model"])]
 )
@@ -338,7 +337,6 @@ def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: 
     assert [call.created_at for call in me.interactions.list(until=local)] == [at(midnight - 1)]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_naive_datetime_is_rejected(me: Scope) -> None:
     """B21."""
     naive = datetime(2026, 1, 1)

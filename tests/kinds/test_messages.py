@@ -84,7 +84,6 @@ def test_a_message_round_trips(me: Scope, session: str) -> None:
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_text_is_an_object_with_text(me: Scope, session: str) -> None:
     """C2."""
     message = me.messages.append(session, "user", 'say "hi"\n\\u0000')
@@ -108,7 +107,6 @@ def test_messages_survive_closing_the_database(open_memory: Callable[..., Memory
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_an_assistant_message_has_the_agent_as_author(
     memory: Memory, me: Scope, session: str
 ) -> None:
@@ -150,7 +148,6 @@ def test_history_can_be_imported(open_memory: Callable[..., Memory]) -> None:
     assert [m.seq for m in read] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_naive_or_invalid_time_is_rejected(me: Scope, session: str) -> None:
     """A datetime without a zone is ambiguous."""
     too_early = datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -187,7 +184,6 @@ TOOL_CALL = {
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"}}
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("sent", "role", "kept"),
     [
@@ -273,7 +269,6 @@ def test_provider_messages_are_accepted(
         me.messages.extend(session, [{**sent, "name": "another"}], key="k")
 
 
-@pytest.mark.slow_on_postgres
 def test_text_of_parts_is_readable(me: Scope, session: str) -> None:
     """Text blocks are the message's text; a message of tool results only is no user turn."""
     sent = me.messages.extend(session, [
@@ -297,7 +292,6 @@ class Record:
         return {name: value for name, value in self.given.items() if value is not None}
 
 
-@pytest.mark.slow_on_postgres
 def test_a_provider_object_is_accepted(me: Scope, session: str) -> None:
     answer: Any = Record(role="assistant", content=None, tool_calls=[TOOL_CALL], audio=None)
     blocks = [
@@ -321,7 +315,6 @@ def test_a_provider_object_is_accepted(me: Scope, session: str) -> None:
     ]
 
 
-@pytest.mark.slow_on_postgres
 def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
     """A session made from a context's messages has the same context, in both formats."""
     me.messages.extend(session, [
@@ -338,7 +331,6 @@ def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
         assert me.context(again).anthropic() == context.anthropic()
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
@@ -377,7 +369,6 @@ def test_an_unknown_message_shape_lists_the_known_ones(
     assert me.messages.window(session) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_a_complete_message_is_rejected_as_content(me: Scope, session: str) -> None:
     for content in ({"role": "user", "content": "x"}, JsonText('{"role": "user", "content": "x"}')):
         with pytest.raises(Invalid, match="content: is a whole message"):
@@ -387,7 +378,6 @@ def test_a_complete_message_is_rejected_as_content(me: Scope, session: str) -> N
     assert me.messages.append(session, "user", {"nothing": "said"}).text == ""
 
 
-@pytest.mark.slow_on_postgres
 def test_the_maximum_batch_size(open_memory: Callable[..., Memory], limited: Limited) -> None:
     """P16."""
     limited(MAX_BATCH=3)
@@ -610,7 +600,6 @@ def test_readers_see_a_prefix(me: Scope, session: str) -> None:
     assert me.sessions.get(session).count == 80
 
 
-@pytest.mark.slow_on_postgres
 def test_1000_appends_with_a_frozen_clock_keep_their_order(
     open_memory: Callable[..., Memory],
 ) -> None:
@@ -684,7 +673,6 @@ CALLS: list[tuple[Any, bool]] = [
 ]
 
 
-@pytest.mark.slow_on_postgres
 def test_detection_of_tool_calls(me: Scope) -> None:
     """An assistant message with tool calls is no final answer; user content is not inspected."""
     for content, calls in CALLS:
@@ -756,7 +744,6 @@ def test_a_long_session_is_paged_backwards(memory: Memory, me: Scope, session: s
         memory.scope(tenant="acme", user="bob").messages.window(session, last=5, before=9)
 
 
-@pytest.mark.slow_on_postgres
 def test_message_tokens_count_what_a_model_reads(me: Scope, session: str) -> None:
     plain = me.messages.append(session, "user", "a" * 100)
     assert plain.tokens == tokens.estimate("a" * 100) + 4
@@ -781,7 +768,6 @@ def test_a_window_larger_than_one_read(me: Scope, session: str) -> None:
     assert texts(me.messages.window(session, tokens=10**6, turns_only=True)) == spoken
 
 
-@pytest.mark.slow_on_postgres
 def test_a_context_reads_a_bounded_size_of_long_messages(me: Scope, session: str) -> None:
     """Each counts little, as it is shortened in a prompt, but is read whole."""
 

@@ -60,7 +60,6 @@ def texts(scope: Scope) -> list[tuple[int, str, str]]:
 # -- one document -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_unwritten_notes_are_empty(me: Scope) -> None:
     """N1."""
     assert me.notes.read() == EMPTY_NOTE == Note("", 0, 0, None, None)
@@ -81,7 +80,6 @@ def test_each_user_and_agent_has_a_document(memory: Memory, me: Scope) -> None:
     assert [version.text for version in me.notes.history()] == ["mine"]
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("user", "agent", "missing"),
     [("ada", None, "agent"), (None, "scout", "user"), (None, None, "user")],
@@ -204,7 +202,6 @@ def test_history_is_paged_newest_first(me: Scope) -> None:
         me.notes.history(after="7")
 
 
-@pytest.mark.slow_on_postgres
 def test_diff_of_versions(me: Scope) -> None:
     """To the letter, against the previous version or any other."""
     me.notes.overwrite("# A\none\ntwo\n")
@@ -228,7 +225,6 @@ def test_diff_of_versions(me: Scope) -> None:
         me.notes.diff(-1)
 
 
-@pytest.mark.slow_on_postgres
 def test_a_diff_preserves_line_endings_and_separators(me: Scope) -> None:
     me.notes.overwrite("a\r\nb\u2028c\x0bd\r\n")
     assert (
@@ -286,7 +282,6 @@ def test_compare_and_set_on_the_first_version(me: Scope) -> None:
         me.notes.overwrite("y", if_version=0)
 
 
-@pytest.mark.slow_on_postgres
 def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
     """Nothing is changed."""
     me.notes.overwrite("# Tea\n## Milk\n")
@@ -299,7 +294,6 @@ def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
     assert me.notes.read().version == 1
 
 
-@pytest.mark.slow_on_postgres
 def test_a_document_has_a_maximum_size(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
@@ -321,7 +315,6 @@ def test_a_document_has_a_maximum_size(
     assert len(me.notes.changes()) == 1
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("wrong", [None, 3, b"x", ["x"]])
 def test_text_must_be_a_string(me: Scope, wrong: Any) -> None:
     for call in (me.notes.overwrite, me.notes.append, me.notes.prepend, me.notes.delete_section):
@@ -587,7 +580,6 @@ def test_wait_is_bounded(me: Scope) -> None:
 # -- the tool -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_the_tool_is_as_specified(me: Scope) -> None:
     """Name, arguments, operations and defaults."""
     tool = tool_of(me)
@@ -610,7 +602,6 @@ def test_the_tool_is_as_specified(me: Scope) -> None:
     assert json.loads(json.dumps(tool.openai()))["function"]["name"] == tool.name
 
 
-@pytest.mark.slow_on_postgres
 def test_every_operation_answers_to_the_letter(me: Scope) -> None:
     """Through the tool, as a model calls it."""
     call = tool_of(me).call
@@ -670,7 +661,6 @@ def test_every_operation_answers_to_the_letter(me: Scope) -> None:
     ]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_tool_reports_duplicate_headings(me: Scope) -> None:
     """N2."""
     me.notes.overwrite("# A\n1\n# A\n2\n# A\n3\n")
@@ -690,7 +680,6 @@ def test_the_tool_reports_duplicate_headings(me: Scope) -> None:
     assert me.notes.read().text == "# A\n2\n# A\n3\n"
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -758,7 +747,6 @@ def test_tool_errors_tell_the_model_what_to_do(
     assert me.notes.read().version == 1
 
 
-@pytest.mark.slow_on_postgres
 def test_tool_and_methods_have_the_same_effect(memory: Memory) -> None:
     """The same steps by a model and by a program store the same versions."""
     by_model, by_hand = (
@@ -813,7 +801,6 @@ def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
 # -- the prompt ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_the_prompt_section_has_the_document_in_pieces(memory: Memory, me: Scope) -> None:
     """Joined they are the document; the first are worth most; each names its version."""
     text = "Speak German.\n\n# Tea\n- green\n## Milk\nno\n\n# Plans\n[MemoryRef: trip - a trip]\n"
@@ -841,7 +828,6 @@ def test_the_prompt_section_has_the_document_in_pieces(memory: Memory, me: Scope
     assert section.write(section.pieces[:1]) == "Speak German.\n\n"
 
 
-@pytest.mark.slow_on_postgres
 def test_a_document_of_headings_has_few_pieces(memory: Memory, me: Scope) -> None:
     """64 KB of headings do not become hundreds of report items, and no two pieces have equal
     value.
@@ -855,7 +841,6 @@ def test_a_document_of_headings_has_few_pieces(memory: Memory, me: Scope) -> Non
     assert worths == sorted(set(worths), reverse=True)
 
 
-@pytest.mark.slow_on_postgres
 def test_empty_notes_have_no_section(memory: Memory, me: Scope) -> None:
     """N3."""
     assert memory.database.read("acme", lambda tx: me.notes.section(tx, ASK)) is None

@@ -132,7 +132,6 @@ def test_rejected_entries_are_only_listed(memory: Memory, me: Scope) -> None:
     assert list(me.entries.queue(review="refused")) == []
 
 
-@pytest.mark.slow_on_postgres
 def test_journal_entries_are_reviewed_if_configured(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
@@ -161,7 +160,6 @@ WAITS: list[tuple[str, list[tuple[Source, EntryKind]]]] = [
 ]
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(("review", "expected"), WAITS)
 def test_the_setting_decides_which_sources_are_reviewed(
     open_memory: Callable[..., Memory], review: str, expected: list[tuple[Source, EntryKind]]
@@ -416,7 +414,6 @@ def test_signs_are_computed_outside_transactions(memory: Memory) -> None:
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_a_tool_says_that_the_entry_is_pending(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
@@ -557,7 +554,6 @@ def test_pending_entries_are_not_consolidated(open_memory: Callable[..., Memory]
     assert list(me.consolidations.list(status="proposed")) == []
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("setting", ["tool", "agent", ""])
 def test_proposals_from_untrusted_sources(
     open_memory: Callable[..., Memory], now: Now, setting: str

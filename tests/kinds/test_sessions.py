@@ -165,7 +165,6 @@ def test_another_user_cannot_see_a_session(memory: Memory, me: Scope) -> None:
     assert str(foreign.value).replace(session.id, "X") == str(unknown.value).replace("nothing", "X")
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("field", "call"),
     [
@@ -185,7 +184,6 @@ def test_invalid_input_names_the_field(me: Scope, field: str, call: object) -> N
     assert error.value.field == field
 
 
-@pytest.mark.slow_on_postgres
 def test_a_scope_without_user_or_agent_names_the_missing_one(memory: Memory) -> None:
     with pytest.raises(Invalid, match="user"):
         memory.scope(tenant="acme").sessions.resume()

@@ -172,7 +172,6 @@ def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
     assert memory.scope(tenant="acme").state.get("here", area="session:s").value == 3
 
 
-@pytest.mark.slow_on_postgres
 def test_the_user_area_needs_a_user(memory: Memory) -> None:
     with pytest.raises(Invalid) as error:
         memory.scope(tenant="acme").state.set("k", 1)
@@ -518,7 +517,6 @@ def section_text(scope: Scope, session: str = "s") -> str:
     return result.write(result.pieces) if result else ""
 
 
-@pytest.mark.slow_on_postgres
 def test_the_prompt_section(memory: Memory, me: Scope) -> None:
     """Keys of the user and this session, a line each, in order; no others."""
     assert section(me) is None
@@ -581,7 +579,6 @@ def test_the_section_omits_expired_keys(timed: Memory, now: Now) -> None:
         assert section_text(me) == "stays: 1"
 
 
-@pytest.mark.slow_on_postgres
 def test_a_value_is_rendered_on_one_line(me: Scope) -> None:
     me.state.set("k", JsonText('{\n  "a": "x\\n  y",\r\n  "b": [1,\n2]\n}'))
     text = section_text(me)

@@ -108,7 +108,6 @@ def test_above_the_threshold_one_call_folds_all_but_the_newest(
     assert folding.messages.list("s").items[0].seq == 1, "the covered messages are still there"
 
 
-@pytest.mark.slow_on_postgres
 def test_at_the_threshold_nothing_is_folded(folding: Scope, model: ScriptedModel) -> None:
     """More than the threshold is needed."""
     add_messages(folding, 40)
@@ -146,7 +145,6 @@ def test_the_defaults_are_as_specified() -> None:
     assert (settings.summary_model, settings.summary_base_url) == ("", "")
 
 
-@pytest.mark.slow_on_postgres
 def test_disabled_summaries_neither_fold_nor_appear(
     open_memory: Open, model: ScriptedModel
 ) -> None:
@@ -160,7 +158,6 @@ def test_disabled_summaries_neither_fold_nor_appear(
     assert me.services.database.read("acme", lambda tx: me.summaries.section(tx, ask)) is None
 
 
-@pytest.mark.slow_on_postgres
 def test_force_folds_below_the_threshold_but_never_the_newest(
     folding: Scope, model: ScriptedModel
 ) -> None:
@@ -172,7 +169,6 @@ def test_force_folds_below_the_threshold_but_never_the_newest(
     assert len(model.requests) == 1
 
 
-@pytest.mark.slow_on_postgres
 def test_the_prompt_section(folding: Scope) -> None:
     """The summary under a constant heading, as one piece that names its source."""
     add_messages(folding, 41)
@@ -190,7 +186,6 @@ def test_the_prompt_section(folding: Scope) -> None:
     assert database.read("acme", lambda tx: bob.summaries.section(tx, Ask("s", ""))) is None
 
 
-@pytest.mark.slow_on_postgres
 def test_without_a_model_the_error_names_the_setting(open_memory: Open) -> None:
     """A3, S3."""
     me = open_memory(summary_enabled=True).scope(tenant="acme", user="ada", agent="scout")
@@ -200,7 +195,6 @@ def test_without_a_model_the_error_names_the_setting(open_memory: Open) -> None:
     assert state(me)[:3] == ("", 0, [])
 
 
-@pytest.mark.slow_on_postgres
 def test_the_built_in_summarizer_needs_no_model(open_memory: Open) -> None:
     """Chosen by name; it keeps what people wrote, in order, and is deterministic."""
     memory = open_memory(summary_enabled=True, summary_model="extractive")
@@ -241,7 +235,6 @@ BAD_ANSWERS = {
 }
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("name", BAD_ANSWERS)
 def test_an_invalid_answer_changes_nothing(open_memory: Open, name: str) -> None:
     """The next fold with a valid answer works at once."""
@@ -270,7 +263,6 @@ class RaisingModel:
         raise self._error
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("error", "seen"),
     [
@@ -301,7 +293,6 @@ def test_a_raising_model_changes_nothing(
     )
 
 
-@pytest.mark.slow_on_postgres
 def test_an_answer_longer_than_its_input_is_rejected(open_memory: Open) -> None:
     """P7: answers under 50 tokens are not compared."""
     long = " ".join(f"word{n}" for n in range(60))
@@ -316,7 +307,6 @@ def test_an_answer_longer_than_its_input_is_rejected(open_memory: Open) -> None:
         me.summaries.fold("s")
 
 
-@pytest.mark.slow_on_postgres
 def test_an_answer_of_the_wrong_type_is_rejected(open_memory: Open) -> None:
     """P7: a caller's model may return anything."""
 
@@ -334,7 +324,6 @@ def test_an_answer_of_the_wrong_type_is_rejected(open_memory: Open) -> None:
         me.summaries.fold("s")
 
 
-@pytest.mark.slow_on_postgres
 def test_a_failure_keeps_the_previous_summary(open_memory: Open) -> None:
     """The summary as it was."""
     memory = open_memory(summary_enabled=True)
@@ -383,7 +372,6 @@ def test_a_misbehaving_service_changes_nothing(how: str, limited: Limited) -> No
 # -- S5: too large for one call ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_turns_too_large_for_one_call_are_folded_in_several(
     open_memory: Open, limited: Limited
 ) -> None:
@@ -447,7 +435,6 @@ def tool_turn(id: str, output: str) -> list[NewMessage]:
     ]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open, limited: Limited) -> None:
     """1.9 MB; the model gets it without its middle, and the database keeps all of it."""
     model = ScriptedModel(ANSWER)
@@ -469,7 +456,6 @@ def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open, limited: Li
     assert me.messages.get("s", 12).text == output
 
 
-@pytest.mark.slow_on_postgres
 def test_a_huge_user_message_is_folded_in_pieces(open_memory: Open, limited: Limited) -> None:
     """The model sees every word, in a bounded number of calls; the result is one fold."""
     model = ScriptedModel(ANSWER)
@@ -515,7 +501,6 @@ U, A = new_message("user"), new_message("assistant")
 CALL, RESULT = new_message("assistant", calls="x"), new_message("tool", answers="x")
 
 
-@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("said", "covers"),
     [
@@ -602,7 +587,6 @@ def test_the_cut_never_separates_a_call_and_its_result(
     assert fold_end(open_memory, said) == covers
 
 
-@pytest.mark.slow_on_postgres
 def test_a_moved_cut_prefers_a_user_message(open_memory: Open) -> None:
     """Within half of what is kept."""
     values = [U, A, U, A, CALL, RESULT, A, A, U, A]
@@ -619,7 +603,6 @@ def fold_end_again(open_memory: Open, said: list[NewMessage], keep: int, thresho
     return me.summaries.fold("again").covers_to
 
 
-@pytest.mark.slow_on_postgres
 def test_a_long_history_is_folded_in_parts(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -646,7 +629,6 @@ def test_a_long_history_is_folded_in_parts(
     assert seen == [number for number in range(1, 198) if number % 4 != 2]
 
 
-@pytest.mark.slow_on_postgres
 def test_a_group_larger_than_a_batch_ends_the_fold(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -914,7 +896,6 @@ def test_a_foreign_session_is_not_found(folding: Scope) -> None:
 # -- trust ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgres
 def test_a_model_cannot_forge_a_placeholder(open_memory: Open) -> None:
     """One from the messages is kept, a forged one is quoted."""
     real = "[MemoryRef: npm-install-7f3a - 312 packages]"
@@ -933,7 +914,6 @@ def test_a_model_cannot_forge_a_placeholder(open_memory: Open) -> None:
     assert real in me.summaries.fold("s").text, "from the summary before"
 
 
-@pytest.mark.slow_on_postgres
 def test_no_message_can_forge_prompt_structure(open_memory: Open) -> None:
     """Every line of a message is indented, and the delimiter is a hash it cannot contain."""
     model = ScriptedModel(ANSWER)
@@ -1006,7 +986,6 @@ def test_verify_finds_damage(
     assert check in [finding.check for finding in memory.verify() if not finding.ok]
 
 
-@pytest.mark.slow_on_postgres
 def test_the_failing_model_double(open_memory: Open) -> None:
     me = with_model(open_memory(summary_enabled=True), FailingModel()).scope(
         tenant="acme", user="ada", agent="scout"
@@ -1016,7 +995,6 @@ def test_the_failing_model_double(open_memory: Open) -> None:
         me.summaries.fold("s")
 
 
-@pytest.mark.slow_on_postgres
 def test_notices_are_not_summarized(open_memory: Callable[..., Memory]) -> None:
     """X5."""
     model = ScriptedModel(ANSWER)
