@@ -36,7 +36,7 @@ test-all: test-tools deployment-tools site client ## Run every test on every dat
 check: test-tools site ## Check lint, format, types and generated files
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) mypy --num-workers 2
+	$(RUN) mypy
 	$(RUN) python scripts/generate_aio.py --check
 	$(RUN) python scripts/generate_docs.py --check
 	$(RUN) python scripts/generate_web.py --check
