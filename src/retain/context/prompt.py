@@ -187,8 +187,8 @@ class PromptWriter:
         """Return the most valuable pieces that fit, in their original order."""
         chosen = _most_valuable(pieces, room)
         if len(chosen) < len(pieces):
-            kept = set(map(id, chosen))
-            self._leave_out(name, [piece for piece in pieces if id(piece) not in kept])
+            chosen_ids = set(map(id, chosen))
+            self._leave_out(name, [piece for piece in pieces if id(piece) not in chosen_ids])
         return chosen
 
     def _cut(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:

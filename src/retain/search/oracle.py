@@ -204,13 +204,13 @@ class OracleEngine(IndexReader):
         """Return the rows and their neighbours, without texts."""
         result: dict[Row, None] = {}
         for batch in _batches(rows, len(SPAN_LETTERS)):
-            found = tx.all(
+            neighbours = tx.all(
                 f"""select {CANDIDATE_COLUMNS} from search_items
                     where tenant = :tenant and ({SPAN_LIST}) and part = 0
                     and (expires_at is null or expires_at > :now)""",
                 **_spans(batch, reach),
             )
-            result |= dict.fromkeys(found)
+            result |= dict.fromkeys(neighbours)
         return [CandidateRow._make(row) for row in result]
 
     def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
@@ -224,13 +224,13 @@ class OracleEngine(IndexReader):
     ) -> list[Item]:
         items: dict[int, Item] = {}
         for batch in _batches(rows, len(SPAN_LETTERS)):
-            found = tx.all(
+            neighbours = tx.all(
                 f"""select {COLUMNS} from search_items
                     where tenant = :tenant and ({SPAN_LIST})
                     and (expires_at is null or expires_at > :now)""",
                 **_spans(batch, reach),
             )
-            items |= {row[0]: item_from_row(row) for row in found}
+            items |= {row[0]: item_from_row(row) for row in neighbours}
         return list(items.values())
 
     def _visible(

@@ -48,7 +48,7 @@ class Health:
 
     @property
     def readiness_was_checked(self) -> bool:
-        """Whether something has requested `/readyz` from this process or from another worker."""
+        """True once this process or another worker was asked for `/readyz`."""
         return bool(self.readiness_flag[0])
 
     async def trouble(self) -> str:

@@ -20,7 +20,7 @@ FORMAT = "oracle://USER:PASSWORD@HOST:PORT/SERVICE, with %xx for special charact
 
 @dataclass(frozen=True)
 class Address:
-    """Where the database is, and who connects."""
+    """The address of a database, with the user who connects."""
 
     parameters: dict[str, Any]  # of `oracledb.connect`
     schema: str | None = None  # the schema whose tables are meant, if it is not the user's own

@@ -96,7 +96,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Translation:
-    """What the engine runs for a statement."""
+    """The Oracle statements that do the work of one statement of the project."""
 
     statement: Statement
     update: Statement | None = None  # runs first; if it changes no row, the statement runs

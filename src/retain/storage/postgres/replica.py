@@ -55,7 +55,7 @@ _IDENTITY = b"select (select system_identifier from pg_control_system()), curren
 
 
 class Position(NamedTuple):
-    """How far the log of the primary is written, and its clock."""
+    """The end of the primary's write-ahead log, and the time of its clock."""
 
     timeline: int
     """The number of promotions before it: a replica on another timeline has different rows."""

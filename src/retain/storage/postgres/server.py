@@ -41,7 +41,7 @@ SEARCH_PATH = SQL("{}, public").format(Identifier(roles.SCHEMA))
 
 
 class Begin(NamedTuple):
-    """How a transaction begins."""
+    """The statement that begins a transaction, and whether it may run for long."""
 
     statement: str
     is_long: bool
