@@ -54,6 +54,7 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
             "database": {
                 "url": "postgresql://login:pw@db/memory",
                 "ownerUrl": "postgresql://owner:pw@db/memory",
+                "readUrl": "postgresql://login:pw@replica/memory",
             },
             "replicas": 3,
         },
@@ -180,11 +181,17 @@ def test_addresses_and_keys_are_only_in_secrets(chart: Any) -> None:
         "database": {
             "url": "postgresql://l:hidden-1@db/m",
             "ownerUrl": "postgresql://o:hidden-2@db/m",
+            "readUrl": "postgresql://l:hidden-3@replica/m",
         },
-        "secrets": {"OPENAI_API_KEY": "hidden-3"},
+        "secrets": {"OPENAI_API_KEY": "hidden-4"},
     }
-    for name, resource in render(chart, values).items():
+    resources = render(chart, values)
+    for name, resource in resources.items():
         assert ("hidden" in str(resource)) == name.startswith("Secret")
+    secret = resources["Secret retain-database"]["stringData"]
+    (replica,) = [v for v in server(resources)["env"] if v["name"] == "RETAIN_READ_DATABASE"]
+    assert replica["valueFrom"]["secretKeyRef"]["name"] == "retain-database"
+    assert secret[replica["valueFrom"]["secretKeyRef"]["key"]] == values["database"]["readUrl"]
 
 
 def test_a_sqlite_file_is_never_open_in_two_servers(chart: Any) -> None:
@@ -204,6 +211,7 @@ def test_a_sqlite_file_is_never_open_in_two_servers(chart: Any) -> None:
         {"database": {"url": "postgresql://a/b", "existingSecret": "db"}},
         {"ingress": {"enabled": True}},
         {"settings": {"database": "postgresql://a/b"}},
+        {"settings": {"read_database": "postgresql://a/b"}},
         {"settings": {"RETAIN_MODEL": "a"}},
         {"secrets": {"openai": "a"}},
         {"persistence": {"size": "lots"}},

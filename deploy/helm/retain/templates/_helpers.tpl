@@ -67,6 +67,12 @@ envFrom:
     secretKeyRef:
       name: {{ include "retain.databaseSecret" . }}
       key: url
+- name: RETAIN_READ_DATABASE
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "retain.databaseSecret" . }}
+      key: read-url
+      optional: true
 {{ end -}}
 - name: RETAIN_AUTH
   value: keys
