@@ -152,7 +152,7 @@ def test_names_are_merged_and_separated(web: Web, memory: Memory) -> None:
     page = web.open(FACTS)
     clara = page.get_by_role("region", name="Clara")
     expect(clara.get_by_role("article")).to_have_count(2)
-    clara.get_by_role("button", name="Klara is not Clara").click()
+    clara.get_by_role("button", name="Separate Klara from Clara").click()
     expect(page.get_by_role("region", name="Klara").get_by_role("article")).to_have_count(1)
     page.get_by_role("button", name="Undo", exact=True).click()
     expect(clara.get_by_role("article")).to_have_count(2)

@@ -212,9 +212,8 @@ def test_sections_agents_and_the_first_notes(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("region", name="Preview")).to_contain_text("Plans in weeks.")
     page.get_by_role("button", name="Save").click()
     expect(_notes(page)).to_contain_text("Plans in weeks.")
-    web.open("/memory")
+    web.open("/memory/notes")
     expect(page.get_by_label("Agent")).to_have_value("planner")
-    page.go_back()
 
 
 @one_engine

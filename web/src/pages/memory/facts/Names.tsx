@@ -50,7 +50,7 @@ export function Aliases({ name, aliases, changed }: { name: string; aliases: rea
         <button
           type="button"
           className="link"
-          aria-label={`${alias} is not ${name}`}
+          aria-label={`Separate ${alias} from ${name}`}
           disabled={busy}
           onClick={() => decide("separate", name, alias)}
         >
