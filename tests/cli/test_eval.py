@@ -214,6 +214,20 @@ def test_a_service_that_always_fails_ends_the_run(
     assert "4 questions; 1 have results." in text
 
 
+def test_a_service_that_went_away_is_named_as_the_cause(
+    evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The circuit breaker ends the later calls; the error is that of the first."""
+    write_locomo(tmp_path)
+    monkeypatch.setattr("retain.evaluation.evaluate.MAX_FAILURES_IN_A_ROW", 4)
+    with FakeService(reply) as service:
+        url = service.url
+    done = evaluate("locomo.json --answers", RETAIN_MODEL="fake", RETAIN_BASE_URL=url)
+    assert done.returncode == 7
+    assert "its service cannot be reached" in done.stderr
+    assert "in a row" not in done.stderr
+
+
 def test_sigterm_ends_the_run_with_a_report(
     evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

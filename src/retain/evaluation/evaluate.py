@@ -138,7 +138,7 @@ class Evaluation:
     settings: Settings
     model: ChatModel | None = None
     judge: Model | None = None
-    failures: int = field(default=0, init=False)  # in a row
+    failures: list[ModelError] = field(default_factory=list, init=False)  # in a row
 
     def run(
         self,
@@ -229,11 +229,13 @@ class Evaluation:
             result = replace(result, answer=answer_question(self.model, messages, question.at))
             verdict, reply = judge_answer(self.judge, question, result.answer)
         except ModelError as error:
-            self.failures += 1
-            if KEY_HINT in str(error) or self.failures >= MAX_FAILURES_IN_A_ROW:
+            self.failures.append(error)
+            if KEY_HINT in str(error):
                 raise
+            if len(self.failures) >= MAX_FAILURES_IN_A_ROW:
+                raise self.failures[0] from None  # the later ones only say that it is not called
             return replace(result, error=str(error))
-        self.failures = 0
+        self.failures.clear()
         return replace(result, verdict=verdict, verdict_reply=reply)
 
 
