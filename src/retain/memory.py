@@ -17,7 +17,7 @@ from retain.base.settings import Settings
 from retain.context.assemble import Context, assemble
 from retain.context.save_turn import save_turn
 from retain.jobs.model_calls import record
-from retain.jobs.reindex import catch_up
+from retain.jobs.reindex import Reindexed, catch_up, reindex
 from retain.kinds import KINDS, SEARCHABLE_KINDS, search_scope
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
@@ -25,6 +25,7 @@ from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
 from retain.kinds.extra_tools import ExtraTools
 from retain.kinds.facts import Facts
+from retain.kinds.facts.changes import remove_of_agent
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions, Usage
 from retain.kinds.items import Items
@@ -50,18 +51,18 @@ from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.database import EVERY_TENANT, Finding, Transaction
+from retain.storage.erase import AgentReceipt, Receipt, erase, erase_agent
 from retain.storage.outbox import Event, NewEvent
 from retain.storage.outbox import last_number as last_event_number
 from retain.storage.outbox import read as read_events
 from retain.storage.transaction_database import TransactionBlobs, as_database
+from retain.storage.verify import count, verify
 from retain.storage.writer import Change, Writer
 
 if TYPE_CHECKING:  # most programs never need these modules: the methods import them
-    from retain.jobs.reindex import Reindexed
     from retain.jobs.retention import Purged
     from retain.jobs.runner import JobResults
     from retain.storage.copy import Copied, Progress
-    from retain.storage.erase import AgentReceipt, Receipt
 
 WorkResult = TypeVar("WorkResult")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
@@ -345,8 +346,6 @@ class Memory:
         Where a tenant has more than 2,000 rows in a table, the number is a rounded estimate from a
         sample, unless `exact`: an exact count reads all rows.
         """
-        from retain.storage.verify import count
-
         return count(self.database, TABLES, exact=exact)
 
     def verify(self, *, start: int = 1, progress: Progress | None = None) -> list[Finding]:
@@ -356,8 +355,6 @@ class Memory:
         To continue an interrupted run, pass the number of the next check as `start`.
         """
         canonical.check_integer(start, "start", 1)
-        from retain.storage.verify import verify
-
         return verify(
             self.database,
             (*CHECKS, *self.services.index.engine.checks),
@@ -410,8 +407,6 @@ class Memory:
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
         """Add missing rows to the search index and remove stray rows; others may read and write."""
-        from retain.jobs.reindex import reindex
-
         return reindex(self.services, tenants, progress)
 
     def purge(
@@ -449,8 +444,6 @@ class Memory:
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
-        from retain.storage.erase import erase
-
         owner = self.scope(tenant=tenant, user=canonical.key(user, "user")).owner
         return erase(
             self.services.writer,
@@ -462,9 +455,6 @@ class Memory:
 
     def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
         """Remove an agent with its entries, notes, facts and sessions, and return a receipt."""
-        from retain.kinds.facts.changes import remove_of_agent
-        from retain.storage.erase import erase_agent
-
         owner = self.scope(tenant=tenant, agent=canonical.key(agent, "agent")).owner
         index = self.services.index
         return erase_agent(

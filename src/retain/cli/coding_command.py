@@ -13,7 +13,14 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.base.settings import PASSWORD_IN_URL
 from retain.cli.command import Arguments, Command
+from retain.integrations.coding_agents.hook import run_hook
 from retain.integrations.coding_agents.hosts import HOSTS, Host, Place
+from retain.integrations.coding_agents.install import (
+    apply_changes,
+    check_installed,
+    plan_install,
+    plan_uninstall,
+)
 from retain.integrations.coding_agents.project import config_folder
 
 DETAILS = """\
@@ -26,12 +33,6 @@ CACHE_FOLDER = re.compile(r"(archive|builds|environments)-v\d+")  # of uv
 
 def install(arguments: Arguments) -> int:
     """Add retain to the settings of a coding agent."""
-    from retain.integrations.coding_agents.install import (
-        apply_changes,
-        check_installed,
-        plan_install,
-    )
-
     host, place = _target(arguments)
     if not arguments.force:
         check_installed(host, place)
@@ -55,8 +56,6 @@ def install(arguments: Arguments) -> int:
 
 def uninstall(arguments: Arguments) -> int:
     """Remove retain from the settings of a coding agent."""
-    from retain.integrations.coding_agents.install import apply_changes, plan_uninstall
-
     host, place = _target(arguments)
     changes = plan_uninstall(host, place, _command(arguments))
     if not changes:
@@ -71,8 +70,6 @@ def uninstall(arguments: Arguments) -> int:
 
 def hook(arguments: Arguments) -> int:
     """Run a hook. `main` has a faster way for hooks without options before the command."""
-    from retain.integrations.coding_agents.hook import run_hook
-
     flags = {"database": arguments.database}
     run_hook(arguments.host, arguments.event, arguments.config, flags)
     return 0

@@ -16,6 +16,7 @@ from retain.auth.audited_writer import Action, acting_as, is_audited
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Full, Invalid, ReadOnly
 from retain.base.settings import Settings, check_names
+from retain.integrations.coding_agents.project import make_folder, project_settings
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 
@@ -35,8 +36,6 @@ def load_settings(arguments: Arguments, **flags: Any) -> Settings:
     flags = {"database": arguments.database, **flags}
     values |= {name: value for name, value in flags.items() if value is not None}
     if getattr(arguments, "project", False):
-        from retain.integrations.coding_agents.project import make_folder, project_settings
-
         settings = project_settings(Path.cwd(), arguments.config, **values)
         make_folder(settings)
         return settings

@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        from retain.cli.output import plain
+        from retain.cli.output import plain  # only for errors
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"retain: {plain(_file_problem(error))}", file=sys.stderr)
@@ -164,7 +164,7 @@ def _run_hook(words: Sequence[str]) -> int:
     options.add_argument("--database")
     options.add_argument("--config", type=Path)
     with suppress(Exception, SystemExit):
-        from retain.integrations.coding_agents.hook import run_hook
+        from retain.integrations.coding_agents.hook import run_hook  # only for hooks
 
         arguments, _ = options.parse_known_args(words[1:])
         flags = {"database": arguments.database}
@@ -208,7 +208,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for kind, about in KIND_HELP.items():
         groups[kind] = _add_group(commands, kind, about)
         if kind in words:
-            from retain.cli.verb_commands import add_verbs
+            from retain.cli.verb_commands import add_verbs  # `retain --help` starts without it
 
             add_verbs(groups[kind], kind, help_by_name)
     groups |= {name: _add_group(commands, name, about) for name, about in _GROUPS.items()}
@@ -271,7 +271,7 @@ def _print_error(error: RetainError, arguments: argparse.Namespace) -> None:
         body = {"error": type(error).__name__, "message": str(error), "details": details}
         print(json.dumps(body, ensure_ascii=False), file=sys.stderr)
     else:
-        from retain.cli.output import plain
+        from retain.cli.output import plain  # only for errors
 
         print(f"retain: {plain(str(error))}", file=sys.stderr)
 

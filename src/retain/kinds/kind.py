@@ -14,7 +14,9 @@ from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.masking import OFF, mask_personal
 from retain.messages import placeholder
+from retain.models.recording import ModelCall, RecordedModel
 from retain.search import snippet
+from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
 from retain.storage.tables import Check, Table
 from retain.storage.writer import Change, RowKey
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from retain.kinds.section import Ask, RecallScope, Section
     from retain.kinds.tool import Answer, Tool
     from retain.models import Model, Models
-    from retain.models.recording import ModelCall
     from retain.search.embedders import Embedder
     from retain.search.index import Index
     from retain.search.query import Hit
@@ -116,8 +117,6 @@ class Services:
 
         Do not call it in a transaction.
         """
-        from retain.models.recording import RecordedModel
-
         policy = self.settings.output_masking
         return RecordedModel(
             model,
@@ -130,8 +129,6 @@ class Services:
 
         `seconds` limits the time of a remote call. Do not call it in a transaction.
         """
-        from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
-
         if not isinstance(self.embedder, ServiceEmbedder):
             return self.embedder
         return RecordedEmbedder(

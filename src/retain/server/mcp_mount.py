@@ -97,7 +97,7 @@ class Endpoint:
                     running.manager.set_result(manager)
                     await running.stopping.wait()
                 return
-            except Exception as error:
+            except Exception as error:  # raised again in the requests that wait
                 if running.manager.done():  # it had started
                     raise
                 running.manager.set_exception(error)
@@ -106,6 +106,7 @@ class Endpoint:
                 self._running[loop] = running
 
     def _load(self) -> StreamableHTTPSessionManager:
+        # Imported here because it takes 1.4 s: the server starts without it.
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from retain.mcp.server import create_server

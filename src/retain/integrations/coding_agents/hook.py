@@ -41,7 +41,7 @@ from retain.integrations.coding_agents.transcripts import (
 )
 from retain.storage.connect import is_missing
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a hook without a database does not need these: functions import them
     from retain.base.settings import Settings
     from retain.kinds.sessions import Session
     from retain.memory import Memory, Scope
@@ -166,7 +166,7 @@ def _run(
     session = f"{host}-{host_session}"
     if task in ("start", "prompt") and is_missing(settings):
         return None, "recalled 0 characters"
-    from retain.memory import Memory  # slow to import
+    from retain.memory import Memory
 
     make_folder(settings)
     with Memory.open(settings=settings) as memory:
