@@ -19,8 +19,9 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ EVERY_CASE = {"chaos", "search", "storage"}
 """Folders whose parametrized tests run all their cases on PostgreSQL; of others only the first runs
 there in `make test`, because the cases vary the input and not what the engine does with it."""
 LONGEST = ("web",)
-SHORTEST = ("base", "messages", "models", "text")
+SHORTEST = ("base", "messages")
 """Folders that run first and last, so that at the end no process waits for another's long test."""
 MANY_ROWS = 1 << 20  # bytes
 TEMPLATE = "retain_template"
@@ -122,14 +123,19 @@ def pytest_configure(config: pytest.Config) -> None:
     if GIVEN_DATABASE in os.environ:
         Memory.open(os.environ[GIVEN_DATABASE], settings=SETTINGS).close()
         return
-    for kind in SERVERS:
-        if kind == "debian" and debian_binaries() is None and not os.environ.get("CI"):
-            continue
-        # Tests empty tables by deleting rows. Statistics of an empty table would mislead the planner.
-        server = _started[kind] = PostgresServer(kind, folder, autovacuum="off")
-        url = server.create(TEMPLATE)
-        Memory.open(url, settings=SETTINGS).close()
-        os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
+    has_debian = debian_binaries() is not None or os.environ.get("CI")
+    kinds = SERVERS if has_debian else SERVERS[:1]
+    with ThreadPoolExecutor() as executor:
+        list(executor.map(partial(start_server, folder), kinds))
+
+
+def start_server(folder: Path | None, kind: Kind) -> None:
+    """Start a PostgreSQL server with a migrated database that others are copied from."""
+    # Tests empty tables by deleting rows. Statistics of an empty table would mislead the planner.
+    server = _started[kind] = PostgresServer(kind, folder, autovacuum="off")
+    url = server.create(TEMPLATE)
+    Memory.open(url, settings=SETTINGS).close()
+    os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
 
 
 def check_given_database(url: str) -> None:

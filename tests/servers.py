@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
+import psutil
 import psycopg
 import pytest
 
@@ -136,6 +136,7 @@ class PostgresServer:
             "-E",
             "UTF8",
             "--locale=C.UTF-8",
+            "--no-sync",
         )
 
     def _copy(self, url: str) -> None:
@@ -177,8 +178,10 @@ class PostgresServer:
 
     def kill(self) -> None:
         """Kill the postmaster with SIGKILL and wait until its children have ended."""
-        os.kill(self.pid(), signal.SIGKILL)
-        time.sleep(1)
+        postmaster = psutil.Process(self.pid())
+        processes = [postmaster, *postmaster.children(recursive=True)]
+        postmaster.kill()
+        psutil.wait_procs(processes, timeout=10)
 
     def promote(self) -> None:
         """Make a replica the primary."""
