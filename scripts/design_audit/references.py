@@ -329,7 +329,7 @@ def integration(audit: Audit) -> None:
     with audit.item("ref-37", "A cheap model can write the descriptions.") as item:
         cheap = ScriptedModel("A list of six hundred fetched packages.")
         main = EchoModel()
-        described = audit.scope(audit.open(main=main, summary=cheap, ref_describe="model"))
+        described = audit.scope(audit.open(main=main, summary=cheap))
         line = described.refs.capture(LOG + "\n?", source="npm ci")
         item.check("its sentence is the description", "six hundred fetched packages" in line)
         item.check("the main model is not called", not main.requests)

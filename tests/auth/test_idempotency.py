@@ -216,9 +216,9 @@ def test_the_response_is_stored_in_the_transaction_of_the_change(
 
 def test_model_calls_do_not_consume_the_key(open_memory: Callable[..., Memory]) -> None:
     """Their usage is stored first, and is not the request's change."""
-    memory = open_memory(ref_describe="model")
+    memory = open_memory()
     services = replace(
-        memory.services, models=Models(memory.settings, main=ScriptedModel("A log of a build."))
+        memory.services, models=Models(memory.settings, summary=ScriptedModel("A log of a build."))
     )
     mine = memory.scope(tenant="acme", user="ada", agent="scout")
     once = IdempotentRequest.of(ME.name, "refs_capture", "k")

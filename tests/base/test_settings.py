@@ -55,9 +55,9 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
 
 def test_an_empty_value_is_a_value(tmp_path: Path) -> None:
     """An empty variable or a null in the file sets text to empty; an omitted flag does not."""
-    file = write(tmp_path / "x.yaml", "user: file\npostgres_role:\n")
+    file = write(tmp_path / "x.yaml", "user: file\ntenant:\n")
     assert Settings.load(file, {"RETAIN_USER": ""}).user == ""
-    assert Settings.load(file, {}).postgres_role == ""
+    assert Settings.load(file, {}).tenant == ""
     assert Settings.load(file, {}, user=None).user == "file"
     assert Settings.load(file, {}, user="").user == ""
 
@@ -388,11 +388,15 @@ def test_a_name_that_is_not_understood_is_an_error(tmp_path: Path, text: str, pr
     assert "sk-" not in str(raised.value)
 
 
-def test_there_are_at_most_48_settings_and_removed_ones_say_what_to_do(tmp_path: Path) -> None:
-    assert len(NAMES) <= 48
+def test_there_are_at_most_45_settings_and_removed_ones_say_what_to_do(tmp_path: Path) -> None:
+    assert len(NAMES) <= 45
     assert not set(NAMES) & set(REMOVED)
     file = write(tmp_path / "x.yaml", "jwt_default_tenant: acme\n")
     hint = "jwt_default_tenant (no longer a setting: write `jwt_tenant: CLAIM=TENANT`)"
+    with pytest.raises(SettingsError, match=re.escape(hint)):
+        Settings.load(file, {})
+    file = write(tmp_path / "y.yaml", "embedding: {model: m}\n")
+    hint = "embedding.model (no longer a setting: write `embedder: service:MODEL`"
     with pytest.raises(SettingsError, match=re.escape(hint)):
         Settings.load(file, {})
     with pytest.raises(SettingsError, match="RETAIN_WORK_INSIDE .no longer a setting: run `retain"):

@@ -523,11 +523,7 @@ def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limite
     """T1."""
     limited(MODEL_RETRIES=0)
     with FakeService(dimension=8) as service:
-        arguments = {
-            "embedding_base_url": service.url,
-            "embedding_model": "m",
-        }
-        memory = open_memory(embedder="service", **arguments)
+        memory = open_memory(embedder="service:m", embedding_base_url=service.url)
         add_messages(memory, 3)
         assert memory.run_jobs().jobs["vectors"].done == 3
         (call,) = memory.scope(tenant="acme").interactions.list()
@@ -625,11 +621,7 @@ def test_a_search_does_not_wait_for_a_hanging_service(open_memory: Open, limited
     """It continues with words, says so, and the failure is recorded; jobs may wait longer."""
     limited(QUERY_VECTOR_SECONDS=0.2)
     with FakeService(dimension=8) as service:
-        arguments = {
-            "embedding_base_url": service.url,
-            "embedding_model": "m",
-        }
-        memory = open_memory(embedder="service", **arguments)
+        memory = open_memory(embedder="service:m", embedding_base_url=service.url)
         texts = add_messages(memory, 2)
         service.misbehave("hang")
         hits = mine(memory).search("topic1")

@@ -649,33 +649,25 @@ def test_an_unscoped_context_lists_only_the_session_users_references(
 # -- descriptions -----------------------------------------------------------------------------------------------------
 
 
-def described(memory: Memory, models: Models, **settings: Any) -> str:
-    services = replace(
-        memory.services, models=models, settings=replace(memory.settings, **settings)
-    )
+def described(memory: Memory, models: Models) -> str:
+    services = replace(memory.services, models=models)
     me = Memory(services, memory.migrations).scope(tenant="acme", user="ada")
     return me.refs.info(placeholder.find_keys(me.refs.capture(LOG, source="make"))[0]).summary
 
 
 def test_descriptions_with_and_without_a_model(memory: Memory) -> None:
-    """Built in by default; a model's sentence on one line without brackets; a failing model
-    changes nothing.
+    """Built in without a summary model; a model's sentence on one line without brackets; a
+    failing model changes nothing.
     """
-    model = ScriptedModel("A log of\n[a thousand] lines.", "A log of\n[a thousand] lines.")
+    model = ScriptedModel("A log of\n[a thousand] lines.")
     builtin = described(memory, Models(Settings()))
     assert builtin
     assert described(memory, Models(Settings(), main=model)) == builtin
-    assert (
-        described(memory, Models(Settings(), main=model), ref_describe="model")
-        == "A log of a thousand lines."
-    )
-    assert (
-        described(memory, Models(Settings(), main=FailingModel()), ref_describe="model") == builtin
-    )
-    assert (
-        described(memory, Models(Settings(), main=ScriptedModel(" \n")), ref_describe="model")
-        == builtin
-    )
+    assert described(memory, Models(Settings(summary_model="extractive"), main=model)) == builtin
+    assert model.requests == []
+    assert described(memory, Models(Settings(), summary=model)) == "A log of a thousand lines."
+    assert described(memory, Models(Settings(), summary=FailingModel())) == builtin
+    assert described(memory, Models(Settings(), summary=ScriptedModel(" \n"))) == builtin
 
 
 class MisbehavingModel:
@@ -697,7 +689,7 @@ def test_a_cheap_model_describes_where_one_is_set(memory: Memory) -> None:
     cheap = ScriptedModel("A cheap description.")
     main = ScriptedModel("An expensive description.")
     models = Models(Settings(), main=main, summary=cheap)
-    assert described(memory, models, ref_describe="model") == "A cheap description."
+    assert described(memory, models) == "A cheap description."
     assert main.requests == []
 
 
@@ -707,22 +699,14 @@ def test_a_cheap_model_describes_where_one_is_set(memory: Memory) -> None:
 def test_a_misbehaving_model_does_not_prevent_a_description(memory: Memory, answer: Any) -> None:
     """R8, P7."""
     builtin = described(memory, Models(Settings()))
-    assert (
-        described(memory, Models(Settings(), main=MisbehavingModel(answer)), ref_describe="model")
-        == builtin
-    )
+    assert described(memory, Models(Settings(), summary=MisbehavingModel(answer))) == builtin
 
 
 def test_a_description_by_a_model_is_recorded(memory: Memory) -> None:
     """Its usage, also when it failed."""
-    described(
-        memory,
-        Models(Settings(), main=ScriptedModel("A log.", name="m", cost=0.25)),
-        ref_describe="model",
-    )
-    described(
-        memory, Models(Settings(), main=MisbehavingModel(ValueError("no"))), ref_describe="model"
-    )
+    model = ScriptedModel("A log.", name="m", cost=0.25)
+    described(memory, Models(Settings(), summary=model))
+    described(memory, Models(Settings(), summary=MisbehavingModel(ValueError("no"))))
     calls = memory.scope(tenant="acme", user="ada").interactions.list().items[::-1]
     assert [(call.route, call.model, call.cost, call.error) for call in calls] == [
         ("describe", "m", 0.25, ""),
@@ -735,8 +719,8 @@ def test_an_interrupted_description_releases_the_content(
 ) -> None:
     """A large content without a reference is not left in its folder."""
     limited(REF_FILE_BYTES=1024)
-    memory = open_memory(ref_folder=str(tmp_path / "refs"), ref_describe="model")
-    stopped = Models(memory.settings, main=MisbehavingModel(KeyboardInterrupt()))
+    memory = open_memory(ref_folder=str(tmp_path / "refs"))
+    stopped = Models(memory.settings, summary=MisbehavingModel(KeyboardInterrupt()))
     me = Memory(replace(memory.services, models=stopped), memory.migrations).scope(
         tenant="acme", user="ada"
     )

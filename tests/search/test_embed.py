@@ -93,18 +93,26 @@ def test_the_settings_choose_the_embedder() -> None:
     assert static is not None
     assert (static.identity, static.dimensions, static.family) == ("static-256@2", 256, "static")
     assert choose(Settings()) is static
-    service = choose(Settings(embedder="service", embedding_model="m"))
+    service = choose(Settings(embedder="service:m:latest"))
     assert service is not None
     assert service.family == "strong"
+    assert isinstance(service, ServiceEmbedder)
+    assert service.model == "m:latest"
 
 
-def test_an_unknown_embedder_and_an_unused_folder_are_rejected() -> None:
-    with pytest.raises(
-        SettingsError, match="must be one of auto, static, encoder, onnx, service, none"
-    ):
-        Settings(embedder="word2vec")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="onnx"):
-        choose(Settings(embedding_model="somewhere"))
+@pytest.mark.parametrize(
+    ("embedder", "problem"),
+    [
+        ("word2vec", "one of auto, static, encoder, none, onnx:FOLDER, service:MODEL, not 'word2v"),
+        ("", "must be one of auto"),
+        ("static:x", "must be one of auto"),
+        ("onnx", "must name a model: write `onnx:FOLDER`"),
+        ("service:", "must name a model: write `service:MODEL`"),
+    ],
+)
+def test_an_invalid_embedder_is_rejected(embedder: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        Settings(embedder=embedder)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +149,14 @@ def test_an_unknown_embedder_and_an_unused_folder_are_rejected() -> None:
     ],
 )
 def test_an_api_key_is_sent_to_no_other_service(given: dict[str, str], key: str) -> None:
-    result = choose(Settings(embedder="service", embedding_model="m", **given))  # type: ignore[arg-type]
+    result = choose(Settings(embedder="service:m", **given))  # type: ignore[arg-type]
     assert isinstance(result, ServiceEmbedder)
     assert result._api_key == key
 
 
 def test_choosing_imports_nothing_heavy() -> None:
     script = """import sys; from retain.search.embedders import choose; from retain.base.settings import Settings
-for embedder in ("auto", "static", "encoder", "service", "none"): choose(Settings(embedder=embedder))
+for embedder in ("auto", "static", "encoder", "service:m", "none"): choose(Settings(embedder=embedder))
 print(*{"numpy", "onnxruntime", "tokenizers", "httpx2"} & sys.modules.keys())"""
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -143,7 +143,7 @@ def test_any_text_has_a_vector(text: str) -> None:
 
 
 def test_any_encoder_in_a_folder(folder: Path) -> None:
-    result = choose(Settings(embedder="onnx", embedding_model=str(folder)))
+    result = choose(Settings(embedder=f"onnx:{folder}"))
     assert result is not None
     assert result.identity.startswith("mine-384@")
     assert np.array_equal(embed_texts(result, ["a text"]), embed_texts(ENCODER, ["a text"]))
@@ -184,9 +184,7 @@ def test_search_works_by_words_if_the_encoder_cannot_be_used(
 
 
 def test_a_folder_without_a_model_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=r"embedding_model: model.onnx or tokenizer.json is missing"
-    ):
+    with pytest.raises(SettingsError, match=r"embedder: model.onnx or tokenizer.json is missing"):
         OnnxEmbedder(str(tmp_path)).embed(["a text"])
 
 
@@ -345,11 +343,6 @@ def test_a_process_without_the_encoder_keeps_its_vectors(
 
 def test_a_long_name_of_a_speaker_is_cut() -> None:
     assert embed_passages(ENCODER, [Passage("word " * 300, ".-" * 256, "before " * 99)]).shape
-
-
-def test_onnx_requires_a_folder() -> None:
-    with pytest.raises(SettingsError, match="must be the folder of a sentence encoder"):
-        choose(Settings(embedder="onnx"))
 
 
 def test_threads_share_one_model() -> None:

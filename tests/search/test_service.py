@@ -232,11 +232,6 @@ def test_an_invalid_url_is_rejected(url: str) -> None:
         ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0).embed(["a"])
 
 
-def test_a_service_needs_a_model() -> None:
-    with pytest.raises(SettingsError, match="embedding_model"):
-        ServiceEmbedder("", "http://here/v1", "", 12, 5.0, 0, 30.0).embed(["a"])
-
-
 def test_parsing_of_retry_after() -> None:
     assert _seconds("7") == 7
     assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0

@@ -24,7 +24,7 @@ from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.storage import migrate
 from retain.storage.database import Transaction
 from retain.storage.postgres import citus, engine, roles
-from tests.conftest import GIVEN_DATABASE, SETTINGS, check_given_database
+from tests.conftest import GIVEN_DATABASE, check_given_database
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +72,7 @@ def test_every_migration_is_split_between_its_statements() -> None:
     """A split inside a text or a function body would leave an odd number of quotes."""
     for migration in migrate.shipped("postgres"):
         for step in (migration.step(up=True), migration.step(up=False)):
-            script = roles.script(step, engine.expand_types(step.script), SETTINGS)
+            script = roles.script(step, engine.expand_types(step.script))
             statements = [re.sub("--.*", "", statement) for statement in citus.split(script)]
             assert len(statements) > 3
             for statement in statements:

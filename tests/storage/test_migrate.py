@@ -22,6 +22,7 @@ from retain.base.errors import Invalid, SchemaTooNew, StorageError
 from retain.base.settings import Settings
 from retain.storage import migrate
 from retain.storage.migrate import Migration
+from retain.storage.postgres import roles
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, new_database
 from tests.servers import debian_binaries, modern_binaries
@@ -206,7 +207,7 @@ def migration_users(url: str, engine: str) -> Iterator[Settings]:
     owner = f"r_{uuid.uuid4().hex[:12]}"
     parts = conninfo_to_dict(url)
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"create role {owner} login in role {SETTINGS.postgres_role}")
+        admin.execute(f"create role {owner} login in role {roles.ROLE}")
         admin.execute(
             f"alter schema retain owner to {owner}; grant create on database {parts['dbname']} to {owner}"
         )

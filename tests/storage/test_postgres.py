@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 import retain
 from retain import AsyncMemory, Memory
@@ -38,13 +38,13 @@ from retain.base.errors import (
 from retain.storage import migrate
 from retain.storage.database import Transaction
 from retain.storage.postgres import server
+from retain.storage.postgres.roles import ROLE
 from retain.storage.postgres.server import Begin
 from tests.conftest import SERVERS, SETTINGS, new_database
 from tests.servers import debian_binaries, free_port, modern_binaries
 from tests.storage.behind import fill, raw
 
 TIMEOUT_SECONDS = 30
-ROLE = SETTINGS.postgres_role
 GUARDED = ["tenants", "agents", "sessions", "messages", "message_keys", "state", "interactions"]
 
 
@@ -330,15 +330,17 @@ def test_an_owner_migrates_and_an_application_works(
                 connection.execute(statement)
 
 
-def test_an_owner_that_cannot_create_the_role_gets_advice(
+def test_an_owner_that_cannot_use_the_role_gets_advice(
     roles: Callable[[str], str], empty: str
 ) -> None:
     owner = roles("")
     with psycopg.connect(empty, autocommit=True) as admin:
         admin.execute(f"grant create on database {conninfo_to_dict(empty)['dbname']} to {owner}")
-    with pytest.raises(SettingsError, match="create role never_made nologin"):
-        Memory.open(as_user(empty, owner), settings=replace(SETTINGS, postgres_role="never_made"))
-    with Memory.open(as_user(empty, owner), settings=replace(SETTINGS, postgres_role="")) as memory:
+    with pytest.raises(SettingsError, match=f"create role {ROLE} nologin` and `grant {ROLE} to`"):
+        Memory.open(as_user(empty, owner), settings=SETTINGS)
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(f"grant {ROLE} to {owner}")
+    with Memory.open(as_user(empty, owner), settings=SETTINGS) as memory:
         fill(memory)
         with (
             psycopg.connect(as_user(empty, owner)) as connection,
@@ -843,13 +845,3 @@ def test_removing_rows_reads_only_their_words_with_misleading_statistics(
     removed = words_before - words_after
     assert removed >= 302 * 4
     assert words_read < 3 * removed
-
-
-def test_the_role_of_the_url_is_used_by_default(empty: str) -> None:
-    settings = replace(SETTINGS, postgres_role="")
-    with Memory.open(empty, settings=settings) as memory:
-        fill(memory)
-        assert memory.tenants() == ["acme"]
-        with psycopg.connect(make_conninfo(empty)) as connection:
-            count = connection.execute("select count(*) from retain.messages").fetchone()
-        assert count == (26,)

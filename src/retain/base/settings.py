@@ -23,9 +23,12 @@ FILE = "retain.yaml"
 NOT_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 """Variables that are not settings: where the file is, and a client's API key."""
 REMOVED = {
+    "embedding_model": "write `embedder: service:MODEL` or `embedder: onnx:FOLDER`",
     "jwt_default_permissions": "write `jwt_permissions: CLAIM=read,write`",
     "jwt_default_tenant": "write `jwt_tenant: CLAIM=TENANT`",
     "max_body_bytes": "request bodies always have a limit of 8 MiB",
+    "postgres_role": "it is always retain_app; rename yours: `alter role NAME rename to retain_app`",
+    "ref_describe": "set `summary_model`; then that model describes references",
     "reranker": "pass a reranker of your own to `Memory.open`",
     "sqlite_durability": "every acknowledged write survives a power failure",
     "work_inside": "run `retain serve --no-jobs`",
@@ -49,6 +52,9 @@ SERVERS_EXAMPLE = """
 PASSWORD_IN_URL = re.compile(
     r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl|wallet_)?password=)[^&\s]+"
 )
+EMBEDDERS = ("auto", "static", "encoder", "none")
+EMBEDDERS_WITH_MODEL = {"onnx": "FOLDER", "service": "MODEL"}
+"""Embedders that are followed by `:` and the name of their model, and what it is."""
 BOOLEANS = {
     "true": True,
     "yes": True,
@@ -154,7 +160,8 @@ class Settings(SettingsExtras):
     )
     summary_model: str = _setting(
         "",
-        "The model that writes summaries, or `extractive` for the built-in writer that needs no model. Empty: `model`.",
+        "The model that writes summaries, or `extractive` for the built-in writer that needs no model. Empty: `model`. "
+        "A model that is named here also describes references, which built-in code does otherwise.",
         variable="OPENAI_SUMMARY_MODEL",
     )
     summary_base_url: str = _setting(
@@ -182,35 +189,26 @@ class Settings(SettingsExtras):
         200_000,
         "For `facts: model`: the most tokens that learning may use in a tenant within 24 hours. 0: no limit.",
     )
-    embedder: Literal["auto", "static", "encoder", "onnx", "service", "none"] = _setting(
+    embedder: str = _setting(
         "auto",
         "The embedder for search by meaning: `encoder` (retain's own, the best recall, needs retain[encoder]), `static` "
-        "(built in, fastest), `onnx` (a model in a folder), `service` (an OpenAI-compatible API), `none` (keywords only), "
-        "or `auto`: `encoder` if it is installed, otherwise `static`. After a change, existing texts are embedded again "
-        "in the background.",
-    )
-    embedding_model: str = _setting(
-        "",
-        "For `embedder: service`, the name of the model, such as `text-embedding-3-small`. For `onnx`, the folder of a "
-        "sentence encoder (`model.onnx` and `tokenizer.json`).",
+        "(built in, fastest), `onnx:FOLDER` (a sentence encoder in a folder: `model.onnx` and `tokenizer.json`), "
+        "`service:MODEL` (a model of an OpenAI-compatible API, such as `service:text-embedding-3-small`), `none` (keywords "
+        "only), or `auto`: `encoder` if it is installed, otherwise `static`. After a change, existing texts are embedded "
+        "again in the background.",
     )
     embedding_base_url: str = _setting(
-        "", "For `embedder: service`: its address. Empty: `base_url`, or OpenAI's."
+        "", "For `embedder: service:MODEL`: its address. Empty: `base_url`, or OpenAI's."
     )
     embedding_api_key: str = _setting(
         "",
-        "For `embedder: service`: its API key. Empty: `api_key`, if both use the same service; otherwise none.",
+        "For `embedder: service:MODEL`: its API key. Empty: `api_key`, if both use the same service; otherwise none.",
         secret=True,
     )
     context_tokens: int = _setting(
         0,
         "The token budget of a context, if the call does not give one. 0: a quarter of the model's context window, at "
         "most 32,000, and 8,000 if the model is not known.",
-    )
-    ref_describe: Literal["builtin", "model"] = _setting(
-        "builtin",
-        "How references are described: by `builtin` code, or by a `model` (`summary_model` if it is set, else "
-        "`model`). If the model fails, the built-in code describes them.",
     )
     ref_folder: str = _setting(
         "",
@@ -288,10 +286,6 @@ class Settings(SettingsExtras):
         "Sources whose core and whiteboard entries wait for review: any of `tool`, `import`, `agent`, separated by "
         "commas. Add `journal` to include their journal entries. `off` or empty: no review.",
         choices=("tool", "import", "agent", "journal"),
-    )
-    postgres_role: str = _setting(
-        "retain_app",
-        "The role that transactions switch to; it owns no tables. Empty: the role of the address.",
     )
     postgres_pool: int = _setting(16, "Connections of one process to PostgreSQL or Oracle.", 1)
 
@@ -429,7 +423,7 @@ def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:
     known = list(known)
     parts = []
     for name in unknown:
-        removed = REMOVED.get(name.removeprefix("RETAIN_").lower())
+        removed = REMOVED.get(name.removeprefix("RETAIN_").lower().replace(".", "_"))
         close = difflib.get_close_matches(name, known, 1)
         if removed:
             parts.append(f"{name} (no longer a setting: {removed})")
@@ -512,7 +506,8 @@ def _convert(name: str, value: Any, where: str) -> Any:
         if isinstance(value, list | dict | bool):
             shown = "a list, an object or a boolean" if name in SECRETS else repr(value)
             raise SettingsError(where=where, problem=f"must be text, not {shown}; put it in quotes")
-        return "" if value is None else str(value)
+        text = "" if value is None else str(value)
+        return _checked_embedder(text, where) if name == "embedder" else text
     return _convert_number(type_, MINIMUMS[name], value, where)
 
 
@@ -525,6 +520,18 @@ def _convert_literal(words: tuple[str, ...], value: Any, where: str) -> str:
             where=where, problem=f"must be one of {', '.join(words)}, not {value!r}"
         )
     return str(value)
+
+
+def _checked_embedder(text: str, where: str) -> str:
+    provider, _, model = text.partition(":")
+    if text in EMBEDDERS or (provider in EMBEDDERS_WITH_MODEL and model):
+        return text
+    if provider in EMBEDDERS_WITH_MODEL:
+        problem = f"must name a model: write `{provider}:{EMBEDDERS_WITH_MODEL[provider]}`"
+    else:
+        forms = [f"{name}:{model}" for name, model in EMBEDDERS_WITH_MODEL.items()]
+        problem = f"must be one of {', '.join([*EMBEDDERS, *forms])}, not {text!r}"
+    raise SettingsError(where=where, problem=problem)
 
 
 def _convert_choices(words: tuple[str, ...], value: Any, where: str) -> str:

@@ -20,6 +20,7 @@ from retain.cli.options import SCOPE
 from retain.cli.output import plain, show
 from retain.client import Client
 from retain.memory import Memory, Scope
+from retain.text.view import counted
 
 HELP = """/new           start a new conversation
 /sessions      list conversations
@@ -156,7 +157,7 @@ class _Terminal:
         if self._json_wanted:
             show(session, json_wanted=True)
             return
-        state = f"{session.count} messages so far" if session.count else "new"
+        state = f"{counted(session.count, 'message')} so far" if session.count else "new"
         label = f" {session.label!r}" if session.label else ""
         agent = self._styled(_BOLD, plain(session.agent))
         print(f"{agent} · session {plain(session.id + label)} ({state}) · /help")

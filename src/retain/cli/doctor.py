@@ -33,10 +33,12 @@ from retain.memory import CHECKS, Memory
 from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
 from retain.search.index import open_index
+from retain.search.service_embedder import ServiceEmbedder
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder, in_memory, lost_commits, verify_backup
 from retain.storage.database import Finding
 from retain.storage.verify import verify
+from retain.text.view import counted
 
 State = Literal["ok", "warning", "problem"]
 
@@ -72,7 +74,9 @@ def doctor(arguments: Arguments) -> int:
     else:
         rows = [(check.check, check.state, check.found, check.todo) for check in checks]
         print_table(("check", "state", "found", "what to do"), rows)
-        print(f"{len(checks)} checks: {problems} problems, {warnings} warnings.")
+        print(
+            f"{counted(len(checks), 'check')}: {counted(problems, 'problem')}, {counted(warnings, 'warning')}."
+        )
     return 1 if problems else 0
 
 
@@ -155,11 +159,11 @@ def _can_be_created(settings: Settings) -> bool:
 
 def _check_settings(settings: Settings) -> Iterator[Check]:
     origins = ", ".join(sorted(set(settings.origins.values()))) or "all defaults"
-    yield Check("settings", "ok", f"{len(settings.origins)} settings are set ({origins}).")
+    yield Check("settings", "ok", f"Set: {counted(len(settings.origins), 'setting')} ({origins}).")
     model = settings.model or settings.summary_model not in ("", EXTRACTIVE)
     needed_extras = {
         "models": ("pydantic_ai", bool(model)),
-        "encoder": ("onnxruntime", settings.embedder in ("encoder", "onnx")),
+        "encoder": ("onnxruntime", settings.embedder.startswith(("encoder", "onnx:"))),
         "postgres": ("psycopg", settings.database.startswith("postgres")),
         "oracle": ("oracledb", settings.database.startswith("oracle:")),
     }
@@ -183,9 +187,6 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
             "allowed_origins or allowed_hosts contains *.",
             "Name each origin and host; otherwise any web page can read every memory.",
         )
-    if settings.embedder == "service" and not settings.embedding_model:
-        todo = "Set embedding_model, or choose another embedder."
-        yield Check("settings", "problem", "embedder is `service` without embedding_model.", todo)
     if settings.workers > 1 and in_memory(settings):
         todo = "Use a database file, or one worker: workers do not share memory."
         message = f"{settings.workers} workers with a database in memory."
@@ -306,7 +307,7 @@ def _check_mcp_servers(memory: Memory, *, call: bool) -> Iterator[Check]:
         try:
             with McpConnections(lambda: limits.TOOL_SECONDS) as connections:
                 tools = connections.tools(server)
-            yield Check(check, "ok", f"{address} offers {len(tools)} tools.")
+            yield Check(check, "ok", f"{address} offers {counted(len(tools), 'tool')}.")
         except ToolFailure as failure:
             todo = "Check mcp_servers in the settings; run the command yourself to see its output."
             yield Check(check, "problem", str(failure), todo)
@@ -314,12 +315,11 @@ def _check_mcp_servers(memory: Memory, *, call: bool) -> Iterator[Check]:
 
 def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
     embedder = memory.services.embedder
-    settings = memory.settings
     if embedder is None:
         yield Check("embedder", "ok", "None: search uses words only.")
         return
-    if settings.embedder == "service" and not call:
-        message = f"The service's model {settings.embedding_model}."
+    if isinstance(embedder, ServiceEmbedder) and not call:
+        message = f"The service's model {embedder.model}."
         yield Check("embedder", "ok", message, "Add --models to call it.")
         return
     try:

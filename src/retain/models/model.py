@@ -85,6 +85,8 @@ class Models:
         """The main model."""
         self.summary = summary or self._summary(settings, breakers)
         """The summary model, by default the main model; None for the built-in writer."""
+        self.describer = summary or (self.summary if settings.summary_model else None)
+        """The model that describes references: the summary model, if one is named."""
         self._others = dict(others or {})
         self._make = functools.lru_cache(_MAX_CACHED_MODELS)(
             functools.partial(self._other, settings, breakers)

@@ -97,10 +97,11 @@ def choose(settings: Settings) -> Embedder | None:
     """Return the embedder of the settings, the same object each time; None if there is none."""
     if settings.embedder == "none":
         return None
-    if settings.embedder == "service":
+    provider, _, model = settings.embedder.partition(":")
+    if provider == "service":
         url = settings.embedding_base_url or settings.base_url or OPENAI_BASE_URL
         return _service(
-            settings.embedding_model,
+            model,
             url,
             settings.embedding_api_key or _shared_key(settings, url),
             0,
@@ -108,18 +109,8 @@ def choose(settings: Settings) -> Embedder | None:
             limits.MODEL_RETRIES,
             limits.MODEL_PAUSE_SECONDS,
         )
-    if settings.embedder == "onnx":
-        if not settings.embedding_model:
-            raise SettingsError(
-                where="embedding_model",
-                problem="must be the folder of a sentence encoder, for `embedder: onnx`",
-            )
-        return _onnx(settings.embedding_model)
-    if settings.embedding_model:
-        raise SettingsError(
-            where="embedding_model",
-            problem=f"is not used by `embedder: {settings.embedder}`; set `embedder: onnx` or `service`",
-        )
+    if provider == "onnx":
+        return _onnx(model)
     if settings.embedder == "encoder" or (settings.embedder == "auto" and _has_encoder()):
         return _encoder()
     return _static()

@@ -107,7 +107,7 @@ class OnnxEmbedder:
         return self._loaded
 
     def _load(self) -> _Encoder:
-        return _load(Path(self._folder), "embedding_model")
+        return _load(Path(self._folder))
 
 
 class ConversationEncoder(OnnxEmbedder):
@@ -131,11 +131,11 @@ class ConversationEncoder(OnnxEmbedder):
         if package is None or not package.origin:
             raise SettingsError(where="embedder", problem=_INSTALL)
         folder = Path(package.origin).parent
-        _require_files(folder, "embedder")
+        _require_files(folder)
         if _digest(folder) != _CHECKSUM:
             problem = f"the files in {folder} do not have the expected checksum: install retain[encoder] again"
             raise SettingsError(where="embedder", problem=problem)
-        return _load(folder, "embedder")
+        return _load(folder)
 
 
 def _tokens(encoder: _Encoder, texts: Sequence[str]) -> list[list[int]]:
@@ -230,14 +230,14 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     )
 
 
-def _load(place: Path, setting: str) -> _Encoder:
-    """Load the model in a folder; `setting` is the setting that errors name."""
+def _load(place: Path) -> _Encoder:
+    """Load the model in a folder."""
     try:
         import onnxruntime
         import tokenizers
     except ImportError:
         raise SettingsError(where="embedder", problem=_INSTALL) from None
-    model = _require_files(place, setting)
+    model = _require_files(place)
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(place / _TOKENIZER))
         session = onnxruntime.InferenceSession(
@@ -245,7 +245,7 @@ def _load(place: Path, setting: str) -> _Encoder:
         )
     except Exception as error:  # the libraries have no common error class
         problem = f"the model in {place} cannot be loaded: {str(error)[:200]}"
-        raise SettingsError(where=setting, problem=problem) from None
+        raise SettingsError(where="embedder", problem=problem) from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
     dimensions = session.get_outputs()[0].shape[-1]
@@ -256,17 +256,17 @@ def _load(place: Path, setting: str) -> _Encoder:
         "token_type_ids",
     }:
         problem = f"the model in {place} is not a sentence encoder: its inputs are {', '.join(sorted(inputs))}"
-        raise SettingsError(where=setting, problem=problem)
+        raise SettingsError(where="embedder", problem=problem)
     identity = f"{place.resolve().name[:60]}-{dimensions}@{_digest(place)[:8]}"
     return _Encoder(tokenizer, session, inputs, dimensions, identity)
 
 
-def _require_files(place: Path, setting: str) -> Path:
+def _require_files(place: Path) -> Path:
     """Return the model file in a folder; raise SettingsError if it or the tokenizer is missing."""
     model = next((place / name for name in _MODELS if (place / name).is_file()), None)
     if model is None or not (place / _TOKENIZER).is_file():
         problem = f"model.onnx or {_TOKENIZER} is missing in {place}"
-        raise SettingsError(where=setting, problem=problem)
+        raise SettingsError(where="embedder", problem=problem)
     return model
 
 

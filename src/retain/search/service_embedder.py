@@ -100,10 +100,6 @@ class ServiceEmbedder:
         """Return the vectors within `seconds`, and the tokens that the service reports."""
         import numpy as np
 
-        if not self.model:
-            raise SettingsError(
-                where="embedding_model", problem="is empty; set it to the service's embedding model"
-            )
         parts = []
         tokens = 0
         for start in range(0, len(texts), MAX_TEXTS_PER_REQUEST):
@@ -249,7 +245,7 @@ class ServiceEmbedder:
                 retry_after=after,
             )
         hint = {401: "; check embedding_api_key", 403: "; check embedding_api_key"}.get(status, "")
-        hint = "; check embedding_model and embedding_base_url" if status == 404 else hint
+        hint = "; check the model in `embedder` and embedding_base_url" if status == 404 else hint
         problem = f"its service rejected the request with {status}{message}{hint}"
         if 300 <= status < 400:
             problem = "its service redirects to another URL, which is not followed; set embedding_base_url to that URL"

@@ -29,8 +29,9 @@ from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Principal
 from retain.base import limits
 from retain.base.errors import Invalid, WrongVersion
-from retain.base.settings import Settings
+from retain.kinds.kind import Services
 from retain.memory import Scope
+from retain.search.service_embedder import ServiceEmbedder
 from retain.server.parsing import is_json, parse_json, read_body, read_query
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.thread_pool import in_thread, model_threads
@@ -90,7 +91,7 @@ class Handler:
         self.status = success_status(endpoint, result_type)
         self.respond: Respond = self.respond_with_result
         self.in_thread = in_thread
-        if may_call_model(endpoint, settings):
+        if may_call_model(endpoint, authenticator.memory.services):
             self.in_thread = model_threads(max(1, limits.MAX_IN_FLIGHT // 2))
         self._respond_to_upload: Respond | None = None
         self._validate = request_model.model_validate
@@ -253,12 +254,12 @@ def success_status(endpoint: Endpoint, result_type: Any) -> int:
     return 201 if endpoint.method == "POST" and endpoint.creates else 200
 
 
-def may_call_model(endpoint: Endpoint, settings: Settings) -> bool:
+def may_call_model(endpoint: Endpoint, services: Services) -> bool:
     """Return whether a verb may call a model, and so take seconds or minutes."""
     if endpoint.kind == "refs" and endpoint.verb in ("add", "capture"):
-        return settings.ref_describe == "model"
+        return services.models.describer is not None
     if endpoint.verb in ("search", "context"):
-        return settings.embedder == "service"
+        return isinstance(services.embedder, ServiceEmbedder)
     return endpoint.name in ("summaries_fold", "consolidations_propose")
 
 

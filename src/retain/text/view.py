@@ -86,7 +86,7 @@ def page(file: IO[bytes], number: int, tokens: int) -> View:
     what = _line_range(first_line, first_line + text[:-1].count("\n"), total_lines)
     if not next(pages, ""):
         if number == 1:
-            what = f"all of it, {_count(total_lines, 'line')}"
+            what = f"all of it, {counted(total_lines, 'line')}"
         else:
             what = f"page {number:,} of {number:,}, {what}"
         return replace(_view(text, what), page=number, pages=number)
@@ -98,7 +98,7 @@ def page(file: IO[bytes], number: int, tokens: int) -> View:
         about = "about "
         remaining = max(1, round((content_size - size) / (size / number)))
     what = f"page {number:,} of {about}{number + remaining:,}, {what}"
-    more = f"{about}{_count(remaining, 'more page')}; the next is page {number + 1:,}."
+    more = f"{about}{counted(remaining, 'more page')}; the next is page {number + 1:,}."
     view = _view(text, what, more, page=number + 1)
     return replace(view, page=number, pages=number + remaining)
 
@@ -229,12 +229,12 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
             f"The search was stopped after {SEARCH_SECONDS:.0f} seconds; use a longer path."
         )
     if len(rows) == count:
-        what = f"{_count(count, 'value')} at {where}" if count else f"nothing: no value at {where}"
+        what = f"{counted(count, 'value')} at {where}" if count else f"nothing: no value at {where}"
         return _view("\n".join(rows), what, " ".join(more))
     if not rows:
         rows = [cut(jsonpath.write_json(first_values[0], max_characters), tokens - 1) + "…"]
     prefix = "over " if count == MAX_COUNTED_VALUES else ""
-    what = f"the first {len(rows):,} of {prefix}{_count(count, 'value')} at {where}"
+    what = f"the first {len(rows):,} of {prefix}{counted(count, 'value')} at {where}"
     more.insert(0, f"{prefix}{count - len(rows):,} more; select a part, such as [0:10].")
     return _view("\n".join(rows), what, " ".join(more))
 
@@ -269,7 +269,7 @@ def _matches_view(
     rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool
 ) -> View:
     text = "\n".join(row for _, row in rows)
-    where = _count(searched, "line")
+    where = counted(searched, "line")
     more = []
     if stopped:
         where += " that were searched"
@@ -277,11 +277,11 @@ def _matches_view(
         more.append(f"The search was stopped at line {searched:,} after {seconds}.")
     if not matches:
         return _view(text, f"nothing: no match in {where}", " ".join(more))
-    matched = f"{_count(matches, 'match', 'matches')} in {where}"
+    matched = f"{counted(matches, 'match', 'matches')} in {where}"
     if len(rows) == matches:
         return _view(text, matched, " ".join(more))
     last = rows[-1][0] if rows else 1
-    remaining = _count(matches - len(rows), "more match", "more matches")
+    remaining = counted(matches - len(rows), "more match", "more matches")
     more.insert(0, f"{remaining} from line {last:,} on; narrow the pattern.")
     return _view(text, f"the first {len(rows):,} of {matched}", " ".join(more))
 
@@ -316,12 +316,13 @@ def _check_tokens(tokens: int) -> int:
     return canonical.check_integer(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
 
 
-def _count(count: int, singular: str, plural: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 line", "2,000 lines"."""
     return f"{count:,} {singular}" if count == 1 else f"{count:,} {plural or singular + 's'}"
 
 
 def _are(count: int, singular: str) -> str:
-    return f"{'is' if count == 1 else 'are'} {_count(count, singular)}"
+    return f"{'is' if count == 1 else 'are'} {counted(count, singular)}"
 
 
 def _line_range(first: int, last: int, total: int) -> str:
@@ -335,7 +336,7 @@ def _lines_after(first: int, last: int, total: int) -> dict[str, Any]:
     if last == total:
         return {}
     return {
-        "more": f"{_count(total - last, 'more line')}, from line {last + 1:,} on.",
+        "more": f"{counted(total - last, 'more line')}, from line {last + 1:,} on.",
         "lines": [last + 1, min(total, last + 1 + last - first)],
     }
 
@@ -344,14 +345,14 @@ def _lines_before(first_shown: int, first_wanted: int) -> dict[str, Any]:
     """Describe the lines before the lines that are shown, as arguments of `_view`."""
     if first_shown > first_wanted:
         return _lines_unshown(first_wanted, first_shown - 1)
-    return {"more": f"{_count(first_shown - 1, 'line')} before."} if first_shown > 1 else {}
+    return {"more": f"{counted(first_shown - 1, 'line')} before."} if first_shown > 1 else {}
 
 
 def _lines_unshown(first: int, last: int) -> dict[str, Any]:
     """Describe requested lines that did not fit, as arguments of `_view`."""
     where = f"line {first:,}" if first == last else f"lines {first:,}–{last:,}"
     return {
-        "more": f"{_count(last - first + 1, 'line')} did not fit; ask for {where}.",
+        "more": f"{counted(last - first + 1, 'line')} did not fit; ask for {where}.",
         "lines": [first, last],
     }
 

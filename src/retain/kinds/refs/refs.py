@@ -195,8 +195,8 @@ class RefPreparer:
         return str(row[0])
 
     def _model(self, session: str | None) -> Model | None:
-        model = self._services.models.summary or self._services.models.main
-        if model is None or self._services.settings.ref_describe != "model":
+        model = self._services.models.describer
+        if model is None:
             return None
         return self._services.watched(model, self._owner, "describe", session)
 

@@ -26,6 +26,7 @@ from retain.base import canonical, limits
 from retain.base.errors import Forbidden, Invalid
 from retain.kinds.items import Drop, PlacedItem, Put
 from retain.memory import Scope
+from retain.search.service_embedder import ServiceEmbedder
 from retain.server.parsing import parse_json, read_body, read_query
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.thread_pool import in_thread, model_threads
@@ -82,7 +83,7 @@ class _StoreRoutes:
 
     def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
-        calls_service = authenticator.memory.settings.embedder == "service"
+        calls_service = isinstance(authenticator.memory.services.embedder, ServiceEmbedder)
         self._search_thread = (
             model_threads(max(1, limits.MAX_IN_FLIGHT // 2)) if calls_service else in_thread
         )

@@ -52,8 +52,8 @@ _LAYOUT = """
     from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid where c.relnamespace = to_regnamespace(%s)"""
 _NODE_PROBLEMS = """select concat_ws(', ',
     (select 'Citus is not installed' where not exists (select 1 from pg_extension where extname = 'citus')),
-    (select 'the role ' || {role} || ' cannot log in' where {role} <> ''
-     and not exists (select 1 from pg_roles where rolname = {role} and rolcanlogin)),
+    (select 'the role ' || {role} || ' cannot log in' where not exists (
+        select 1 from pg_roles where rolname = {role} and rolcanlogin)),
     (select string_agg(name || ' is off', ', ') from pg_settings
      where setting = 'off' and name in ('fsync', 'synchronous_commit', 'full_page_writes')))"""
 _TOKEN = re.compile(
@@ -137,8 +137,7 @@ def layout(connection: Connection, schema: str) -> str:
 def distribute(connection: Connection, schema: str, role: str) -> None:
     """Distribute the tables with a tenant that are not, and allow the role to log in to the workers."""
     allow_changes(connection)
-    if role:
-        _let_log_in(connection, role)
+    _let_log_in(connection, role)
     # Citus reads every table, and an owner who is no superuser may not without a tenant.
     connection.execute("set local citus.propagate_set_commands = 'local'")
     connection.execute("set local retain.tenant = '*'")

@@ -30,7 +30,7 @@ from retain.base.errors import (
     Unreachable,
 )
 from retain.storage.database import Row
-from retain.storage.postgres.roles import NO_TENANT
+from retain.storage.postgres.roles import NO_TENANT, ROLE
 
 RV = TypeVar("RV")
 
@@ -231,7 +231,7 @@ def translate_error(error: psycopg.Error) -> RetainError:
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return ReadOnly(problem=problem)
     if isinstance(error, errors.InsufficientPrivilege):
-        hint = "the role that retain connects as must be a member of postgres_role: `grant retain_app to` it"
+        hint = f"the role that retain connects as must be a member of {ROLE}: `grant {ROLE} to` it"
         return StorageError(problem=f"{problem}; {hint}")
     if isinstance(error, errors.QueryCanceled):
         return Busy(problem=f"{problem}")

@@ -397,7 +397,7 @@ class PostgresDatabase:
                 except errors.InsufficientPrivilege as error:
                     if roles.is_role_error(error):
                         raise SettingsError(
-                            where="postgres_role", problem=error.diag.message_primary
+                            where="owner_database", problem=error.diag.message_primary
                         ) from error
                     raise SchemaTooOld(found=step.number - int(step.up)) from error
 
@@ -419,15 +419,13 @@ class PostgresDatabase:
             return False
         connection.execute("set local lock_timeout = '200ms'")
         if citus.is_distributed(connection, roles.SCHEMA):
-            citus.run_script(
-                connection, self.script(step), roles.SCHEMA, self._settings.postgres_role
-            )
+            citus.run_script(connection, self.script(step), roles.SCHEMA, roles.ROLE)
         else:
             connection.execute(self.script(step))
         return True
 
     def script(self, step: Step) -> str:
-        return roles.script(step, expand_types(step.script), self._settings)
+        return roles.script(step, expand_types(step.script))
 
     def distribute(self) -> str:
         if not self.is_cluster:
@@ -435,7 +433,6 @@ class PostgresDatabase:
         with self._own_connection(self._primary.url) as connection:
             if citus.is_complete(connection, roles.SCHEMA):
                 return citus.layout(connection, roles.SCHEMA)
-        role = self._settings.postgres_role
         deadline = time.monotonic() + MIGRATION_SECONDS
         set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
@@ -443,7 +440,7 @@ class PostgresDatabase:
                 with _migration_lock(connection, deadline):
                     if not citus.is_complete(connection, roles.SCHEMA):
                         connection.execute(set_path)
-                        citus.distribute(connection, roles.SCHEMA, role)
+                        citus.distribute(connection, roles.SCHEMA, roles.ROLE)
                 with _migration_lock(connection, deadline):
                     if not citus.is_complete(connection, roles.SCHEMA):
                         connection.execute(set_path)
@@ -474,10 +471,9 @@ class PostgresDatabase:
 
     def health(self) -> list[Finding]:
         with self._own_connection(self._primary.url) as connection:
-            findings = roles.findings(connection, self._settings)
+            findings = roles.findings(connection)
             if citus.is_installed(connection):
-                role = self._settings.postgres_role
-                findings += citus.findings(connection, roles.SCHEMA, role)
+                findings += citus.findings(connection, roles.SCHEMA, roles.ROLE)
             return findings
 
     def engine(self) -> str:
@@ -487,7 +483,7 @@ class PostgresDatabase:
         cluster = " with Citus" if self.is_cluster else ""
         if "," not in self.name:  # the address names one server
             server = ""
-        return f"PostgreSQL {row[0]}{cluster}{server}, as {self._settings.postgres_role or 'the connecting role'}"
+        return f"PostgreSQL {row[0]}{cluster}{server}, as {roles.ROLE}"
 
     def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         def work(tx: Transaction) -> int:

@@ -15,12 +15,13 @@ import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
 from retain.base.errors import SettingsError
-from retain.base.settings import Settings
 from retain.storage.database import Finding, Step
 from retain.storage.postgres import vector_index
 
 SCHEMA = "retain"
 """The schema that holds the tables."""
+ROLE = "retain_app"
+"""The role of all transactions. It owns nothing, so it cannot lift row-level security."""
 _SCRIPT = """-- {number:04} {name}
 {role_script}create schema if not exists {schema};
 set local search_path = {schema}, public;
@@ -61,7 +62,7 @@ exception
     when insufficient_privilege then
         raise exception using errcode = 'insufficient_privilege', message = 'the owner may not create or use the role '
             || {role_text} || ': ask an administrator to run `create role ' || {role_text} || ' nologin` and `grant '
-            || {role_text} || ' to` the role that retain connects as, or set postgres_role to nothing to work as that role';
+            || {role_text} || ' to` the role that retain connects as';
 end $$;
 """
 NO_TENANT = "retain.tenant is not set"
@@ -123,16 +124,15 @@ def version(connection: Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def script(step: Step, steps: str, settings: Settings) -> str:
+def script(step: Step, steps: str) -> str:
     """Return all statements of one migration, with row-level security and grants."""
     names = {
         "schema": quoted(SCHEMA),
         "schema_text": Literal(SCHEMA).as_string(),
-        "role": quoted(settings.postgres_role) if settings.postgres_role else "",
-        "role_text": Literal(settings.postgres_role).as_string(),
+        "role": quoted(ROLE),
+        "role_text": Literal(ROLE).as_string(),
     }
-    first = step.number == 1 and step.up and settings.postgres_role
-    names["role_script"] = _ROLE.format(**names) if first else ""
+    names["role_script"] = _ROLE.format(**names) if step.number == 1 and step.up else ""
     parts = [steps.strip()]
     if touched := sorted(set(_TOUCHED.findall(steps))):
         parts.insert(0, _OPEN.format(touched=Literal(touched).as_string(), **names))
@@ -140,7 +140,7 @@ def script(step: Step, steps: str, settings: Settings) -> str:
         parts.append(vector_index.SCRIPT)
     if step.up or touched:
         parts.append(_PROTECT.format(own_rows=_OWN_ROWS, **names))
-    if step.up and settings.postgres_role:
+    if step.up:
         parts.append(_GRANT.format(**names))
         if step.number >= _AUDIT:
             parts.append(_APPEND_ONLY.format(**names))
@@ -192,13 +192,13 @@ _CHECKS = {
             and pg_get_expr(p.polwithcheck, c.oid) = {_STORED_OWN_ROWS})""",
     "the working role cannot go round it": """
         select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles
-        where rolname = coalesce(nullif(%(role)s, ''), current_user) and (rolsuper or rolbypassrls)""",
+        where rolname = %(role)s and (rolsuper or rolbypassrls)""",
     "the working role owns no table": f"""
         select c.relname from {_TABLES} join pg_roles r on r.oid = c.relowner
-        where r.rolname = coalesce(nullif(%(role)s, ''), current_user)""",
+        where r.rolname = %(role)s""",
     "the audit log can only be added to": """
         select 'the role ' || r.rolname || ' may change it' from pg_roles r
-        where r.rolname = nullif(%(role)s, '') and to_regclass('audit') is not null
+        where r.rolname = %(role)s and to_regclass('audit') is not null
         and (has_table_privilege(r.oid, to_regclass('audit'), 'update')
              or has_table_privilege(r.oid, to_regclass('audit'), 'delete'))""",
     "no view or function goes round it": """
@@ -218,9 +218,9 @@ _CHECKS = {
 }
 
 
-def findings(connection: Connection, settings: Settings) -> list[Finding]:
+def findings(connection: Connection) -> list[Finding]:
     """Check isolation, indexes and durability on this server."""
-    parameters = {"schema": SCHEMA, "role": settings.postgres_role}
+    parameters = {"schema": SCHEMA, "role": ROLE}
     rows_by_check = {
         check: connection.execute(sql, parameters).fetchall() for check, sql in _CHECKS.items()
     }

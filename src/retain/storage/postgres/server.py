@@ -115,8 +115,7 @@ class Server:
         if begin.is_long:
             settings["statement_timeout"] = "0"
             settings |= dict.fromkeys(INDEX_SCAN_OPTIONS, SQL("default"))
-        if self._settings.postgres_role:
-            settings["role"] = self._settings.postgres_role
+        settings["role"] = roles.ROLE
         of_tenant = {
             "retain.tenant": tenant,
             "application_name": f"retain {tenant}".encode("ascii", "replace").decode()[:63],
