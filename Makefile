@@ -13,7 +13,7 @@ MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all test-cluster test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools pytest test-page test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all test-cluster test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -98,23 +98,25 @@ train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/
 bench-recall: tests ## Measure search with `retain eval`; DATA is a benchmark file or a folder of them, ARGS more options
 	$(RUN) retain eval $(or $(wildcard $(DATA)/*.json.gz),$(DATA)) --out .cache/eval $(ARGS)
 
+uv:
+	@test -x $(UV) || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet 'uv>=0.9'; }
+
 setup: .cache/ready
 
-.cache/ready: pyproject.toml uv.lock
-	@command -v uv >/dev/null || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet 'uv>=0.9'; }
+.cache/ready: pyproject.toml uv.lock | uv
 	@$(UV) sync --frozen --quiet --inexact --no-dev --extra all
 	@mkdir -p .cache && touch .cache/ready
 
 tests: .cache/ready-tests
 
-.cache/ready-tests: .cache/ready
+.cache/ready-tests: pyproject.toml uv.lock | uv
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
-	@touch .cache/ready-tests
+	@mkdir -p .cache && touch .cache/ready .cache/ready-tests
 
 test-tools: tests mcp-packages system-packages ## Install the tools that the tests need besides Python packages
 
-node: setup
-	@UV=$(UV) bash scripts/test_tools.sh node
+node: uv
+	@UV=$(UV) PYTHON=$(PYTHON) bash scripts/test_tools.sh node
 
 mcp-packages: node
 	@bash scripts/test_tools.sh $(MCP_PACKAGES)
@@ -130,13 +132,13 @@ pytest: tests
 	$(RUN) pytest -n 3 --maxschedchunk 32 $(ARGS)
 
 test-page: node
-	@.venv/bin/python scripts/build_site.py
+	@$(PYTHON) scripts/build_site.py
 
 test-site: site
 	$(RUN) python scripts/build_site.py run test
 
 client: node ## Build the TypeScript client
-	@$(RUN) python scripts/build_site.py client
+	@$(PYTHON) scripts/build_site.py client
 
 # Collect once, so that pytest rewrites the assertions of each module once and not in every worker.
 pytest-cache: tests

@@ -18,7 +18,7 @@ install_node() {
     [ "$(cat $node/python/ready 2>/dev/null)" = "$nodejs" ] && return
     echo "installing $nodejs"
     rm -rf $node/python
-    "${UV:-uv}" pip install --quiet --target $node/python $nodejs
+    "${UV:-uv}" pip install --quiet --python "${PYTHON:-python3}" --target $node/python $nodejs
     echo "$nodejs" >$node/python/ready
 }
 
