@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -24,7 +25,7 @@ from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.storage import migrate
 from retain.storage.database import Transaction
 from retain.storage.postgres import citus, engine, roles
-from tests.conftest import GIVEN_DATABASE, check_given_database
+from tests.conftest import GIVEN_DATABASE, SETTINGS, check_given_database
 
 ROOT = Path(__file__).parents[2]
 
@@ -260,6 +261,34 @@ class TestCluster:
             cluster.coordinator.execute("drop table retain.moods")
         assert "moods" in problems
 
+    def test_a_worker_without_the_extension_is_named(self, cluster: Cluster, url: str) -> None:
+        """Nothing is written then, on any node."""
+        name = "retain_incomplete"
+        urls = [
+            urlsplit(url)._replace(path=f"/{name}").geturl(),
+            conninfo.make_conninfo(cluster.worker_url, dbname=name),
+        ]
+        try:
+            for server, database in zip((url, cluster.worker_url), urls, strict=True):
+                execute(server, f"drop database if exists {name} with (force)")
+                execute(server, f"create database {name}")
+                execute(database, "create extension citus")
+            coordinator = cluster.coordinator.info
+            execute(
+                urls[0],
+                f"select citus_set_coordinator_host('{coordinator.host}', {coordinator.port})",
+            )
+            host, port = cluster.worker.rsplit(":", 1)
+            execute(urls[0], f"select citus_add_node('{host}', {port})")
+            execute(urls[1], "drop extension citus")
+            with pytest.raises(StorageError, match=f"{cluster.worker}: Citus is not installed"):
+                Memory.open(urls[0], settings=SETTINGS)
+            for database in urls:
+                assert execute(database, "select to_regnamespace('retain')") == [(None,)]
+        finally:
+            for server in (url, cluster.worker_url):
+                execute(server, f"drop database if exists {name} with (force)")
+
     def test_the_next_start_continues_after_a_worker_failed(
         self, cluster: Cluster, open_memory: Callable[..., Memory]
     ) -> None:
@@ -316,6 +345,13 @@ def has_trigger(cluster: Cluster) -> bool:
     """Return whether the workers add the words of rows."""
     sql = "select 1 from pg_trigger where tgname = 'search_items_added' and tgrelid = 'retain.search_items'::regclass"
     return cluster.coordinator.execute(sql).fetchone() is not None
+
+
+def execute(url: str, sql: str) -> list[tuple[object, ...]]:
+    """Run a statement on a server; return its rows."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        result = connection.execute(sql)
+        return result.fetchall() if result.description else []
 
 
 def wait_for_cleanup(coordinator: psycopg.Connection) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from retain.base.errors import StorageError
 from retain.storage.database import Finding
 
 SETTINGS = {"citus.propagate_set_commands": "local"}
@@ -50,10 +51,10 @@ _LOCAL_TABLES = """
 _LAYOUT = """
     select count(*), (select count(*) from pg_dist_node where isactive and shouldhaveshards and noderole = 'primary')
     from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid where c.relnamespace = to_regnamespace(%s)"""
-_NODE_PROBLEMS = """select concat_ws(', ',
-    (select 'Citus is not installed' where not exists (select 1 from pg_extension where extname = 'citus')),
-    (select 'the role ' || {role} || ' cannot log in' where not exists (
-        select 1 from pg_roles where rolname = {role} and rolcanlogin)),
+_MISSING = "select 'Citus is not installed' where not exists (select 1 from pg_extension where extname = 'citus')"
+_NODE_PROBLEMS = f"""select concat_ws(', ', ({_MISSING}),
+    (select 'the role ' || {{role}} || ' cannot log in' where not exists (
+        select 1 from pg_roles where rolname = {{role}} and rolcanlogin)),
     (select string_agg(name || ' is off', ', ') from pg_settings
      where setting = 'off' and name in ('fsync', 'synchronous_commit', 'full_page_writes')))"""
 _TOKEN = re.compile(
@@ -207,14 +208,26 @@ def _distribute_table(connection: Connection, schema: str, table: str) -> bool:
     return has_rows
 
 
-def findings(connection: Connection, schema: str, role: str) -> list[Finding]:
-    """Check that every node can do its part, and that every table is distributed."""
-    nodes = connection.execute(
+def check_nodes(connection: Connection) -> None:
+    """Raise if a node that answers lacks the extension: the error of Citus would not say so."""
+    nodes = _run_on_nodes(connection, _MISSING)
+    if problems := [f"{node}: {result}" for node, success, result in nodes if success and result]:
+        raise StorageError(problem="; ".join(problems))
+
+
+def _run_on_nodes(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+    """Return the address of every node, whether the query succeeded, and its result or error."""
+    return connection.execute(
         """select n.nodename || ':' || n.nodeport, r.success, r.result
            from run_command_on_all_nodes(%s) r join pg_dist_node n using (nodeid) order by 1""",
-        (SQL(_NODE_PROBLEMS).format(role=role).as_string(),),
+        (query,),
     ).fetchall()
-    problems = [f"{name}: {result}" for name, success, result in nodes if not success or result]
+
+
+def findings(connection: Connection, schema: str, role: str) -> list[Finding]:
+    """Check that every node can do its part, and that every table is distributed."""
+    nodes = _run_on_nodes(connection, SQL(_NODE_PROBLEMS).format(role=role).as_string())
+    problems = [f"{node}: {result}" for node, success, result in nodes if not success or result]
     return [
         Finding("every node of the cluster is ready", "; ".join(problems)),
         Finding(

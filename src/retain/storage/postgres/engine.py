@@ -384,6 +384,8 @@ class PostgresDatabase:
         deadline = time.monotonic() + MIGRATION_SECONDS
         is_retry = False
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+            if self.is_cluster:
+                citus.check_nodes(connection)
             while True:
                 try:
                     with _migration_lock(connection, deadline):
@@ -436,6 +438,7 @@ class PostgresDatabase:
         deadline = time.monotonic() + MIGRATION_SECONDS
         set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+            citus.check_nodes(connection)
             try:
                 with _migration_lock(connection, deadline):
                     if not citus.is_complete(connection, roles.SCHEMA):
