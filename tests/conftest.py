@@ -168,6 +168,8 @@ def engines_of(path: Path) -> tuple[str, ...]:
     """Return the engines that the tests of a file run on."""
     if GIVEN_ORACLE in os.environ:
         return ("oracle",)
+    if os.environ.get("ENGINES") == "h2":
+        return ("h2",)
     oracle = ("h2",) if path.name in ON_ORACLE else ()
     if os.environ.get("ENGINES") == "all" or path.name in EVERY_ENGINE:
         return (*ENGINES, *oracle)

@@ -146,6 +146,10 @@ class H2Connection:
         """Raise if the connection is lost."""
         self.cursor()
 
+    def is_healthy(self) -> bool:
+        """Return whether the connection can be used again."""
+        return not self.jdbc.isClosed()
+
     def close(self) -> None:
         """Close the connection and roll back."""
         if not self.jdbc.isClosed():
@@ -314,7 +318,8 @@ def in_h2(sql: str) -> str:
     if "DBMS_LOB.COMPARE" in sql:
         sql = parse_one(sql, read="oracle").transform(_compare_texts).sql("oracle")
     sql = sql.replace("IDENTITY (ORDER)", "IDENTITY")
-    return sql.replace("TO_CLOB(", "(").replace("LENGTHB(", "OCTET_LENGTH(")
+    sql = re.sub(r"LENGTHB\(|DBMS_LOB\.GETLENGTH\(", "OCTET_LENGTH(", sql)
+    return sql.replace("TO_CLOB(", "(")
 
 
 def _compare_texts(node: exp.Expression) -> exp.Expression:

@@ -112,7 +112,7 @@ class Module:
             case ast.IfExp(body=yes, orelse=no):
                 return self.constant(yes, use) and self.constant(no, use)
             case ast.Subscript(value=ast.Name() as table):
-                return self.constant(table, use)
+                return self.constant(table, use) or self.imports_constant(table.id)
             case ast.Attribute(value=ast.Name(id="check"), attr="sql"):
                 return self.name == "storage/verify.py"
             case ast.Call(func=ast.Attribute(value=ast.Name(id="table"), attr=method)) if (

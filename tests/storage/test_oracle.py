@@ -37,7 +37,7 @@ from retain.storage.migrate import shipped
 from retain.storage.oracle import connections, security
 from retain.storage.oracle.address import Address
 from retain.storage.oracle.connections import translate_error
-from retain.storage.oracle.engine import OracleDatabase
+from retain.storage.oracle.engine import LOCK, MIGRATION_BUCKET, OracleDatabase
 from tests.h2 import H2Database, oracle_error
 from tests.oracle import H2_URL, oracle_database
 
@@ -77,8 +77,8 @@ class Server:
             ("all_policies", [(0,)]),
             ("session_privs", [(0,)]),
             ('max\\("version"\\)', [(0,)]),
-            ('count\\(\\*\\) from "retain_locks"', [(1,)]),
-            ('"started_at", "applied_at"', []),
+            ('1 from "retain_locks"', [(1,)]),
+            ('"applied_at", "progress"', []),
         ]
         self.sent: list[tuple[str, Any]] = []
         self.sizes: list[dict[str, Any]] = []
@@ -123,6 +123,12 @@ class Connection:
 
     def rollback(self) -> None:
         self.server.sent.append(("rollback", None))
+
+    def ping(self) -> None:
+        self.server.sent.append(("ping", None))
+
+    def is_healthy(self) -> bool:
+        return not self.is_closed
 
     def close(self) -> None:
         self.is_closed = True
@@ -317,8 +323,12 @@ def test_a_connection_that_cannot_be_set_up_is_closed(server: Server) -> None:
 
 def test_a_pool_in_use_names_its_setting(server: Server) -> None:
     database = opened(settings=Settings(postgres_pool=1), wait_seconds=0.01)
-    with pytest.raises(Busy, match="postgres_pool, which also applies to Oracle"):
-        database.read("acme", lambda tx: database._run_once("acme", id, writes=False, long=False))
+
+    def take_another(tx: Any) -> None:
+        database._pool.take()
+
+    with pytest.raises(Busy, match="postgres_pool"):
+        database.read("acme", take_another)
 
 
 def test_an_old_server_is_rejected(server: Server) -> None:
@@ -424,7 +434,7 @@ def test_the_working_user_gets_only_its_rights(server: Server) -> None:
     database = opened(settings=OWNED)
     assert database.step(Step(1, "first", "select 1;", up=True))
     owner = [connection for connection in server.opened if connection.address.user == "retain"]
-    assert len(owner) == 1
+    assert len(owner) == 2  # the other one holds the lock
     grants = server.statements("^grant")
     assert 'grant select, insert, update, delete on "messages" to RETAIN_APP' in grants
     assert 'grant select on "retain_locks" to RETAIN_APP' in grants
@@ -522,33 +532,33 @@ FIRST = Step(1, "first", SCRIPT, up=True)
 def test_an_interrupted_migration_is_repeated(server: Server) -> None:
     """Oracle commits every change of a table, so a step may be half done."""
     database = opened()
-    server.answer('"started_at", "applied_at"', [(None, None, "up 0")])
+    server.answer('"applied_at", "progress"', [(None, "up 0")])
     server.answer('CREATE TABLE "notes"', error("ORA-00955"))
     assert database.step(FIRST)
     server.answer('CREATE TABLE "notes"', error("ORA-01950"))
     with pytest.raises(StorageError, match="quota"):
         database.step(FIRST)
-    assert server.statements('"started_at" = null')
+    assert all(connection.is_closed for connection in server.opened)  # and the lock with it
 
 
 def test_a_repeated_migration_omits_what_is_done(server: Server) -> None:
     database = opened()
-    server.answer('"started_at", "applied_at"', [(None, None, "up 1")])
+    server.answer('"applied_at", "progress"', [(None, "up 1")])
     assert database.step(FIRST)
     assert not server.statements('CREATE TABLE "notes"')
     assert server.statements('INSERT INTO "notes"')
-    server.answer('"started_at", "applied_at"', [(None, None, "down 1")])
+    server.answer('"applied_at", "progress"', [(None, "down 1")])
     assert database.step(FIRST)
     assert server.statements('CREATE TABLE "notes"')
 
 
-@pytest.mark.parametrize("claims", [[], [(None, None, "up 0")]])
+@pytest.mark.parametrize("begun", [[], [(None, "up 0")]])
 @pytest.mark.parametrize("code", ["ORA-00001", "ORA-00904", "ORA-00942"])
 def test_a_failed_change_of_rows_is_never_skipped(
-    server: Server, claims: list[Any], code: str
+    server: Server, begun: list[Any], code: str
 ) -> None:
     database = opened()
-    server.answer('"started_at", "applied_at"', claims)
+    server.answer('"applied_at", "progress"', begun)
     server.answer('INSERT INTO "notes"', error(code))
     with pytest.raises(StorageError, match=code):
         database.step(FIRST)
@@ -557,11 +567,17 @@ def test_a_failed_change_of_rows_is_never_skipped(
 
 def test_a_step_that_was_just_finished_is_not_run_again(server: Server) -> None:
     database = opened()
-    server.answer('max\\("version"\\)', [(0,)], [(1,)])
-    server.answer('"started_at", "applied_at"', [(1, 2, "up 2")])
+    server.answer('max\\("version"\\)', [(1,)])
     assert not database.step(FIRST)
     assert not server.statements('"notes"|set "applied_at"')
-    assert server.statements("rollback")
+
+
+def test_the_wait_for_another_migration_ends(server: Server) -> None:
+    database = opened()
+    server.answer('"retain_locks" .* for update', error("DPY-4024"))
+    with pytest.raises(Busy, match="another process has been migrating"):
+        database.step(FIRST)
+    assert not server.statements('"notes"')
 
 
 def test_a_table_that_a_first_migration_finds_is_an_error(server: Server) -> None:
@@ -620,6 +636,25 @@ def test_engines_that_migrate_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [database.version() for database in databases] == [known[-1].number] * 2
     finally:
         h2.close()
+
+
+@pytest.mark.slow
+def test_a_long_migration_is_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock lasts as long as its connection."""
+    h2 = H2Database()
+    monkeypatch.setattr(connections, "open_connection", lambda address: h2.connect())
+    known = shipped("oracle")
+    database = OracleDatabase(H2_URL, Settings())
+    migrate.up(database, known, to=1)
+    with h2.connect() as holder, ThreadPoolExecutor(1) as threads:
+        holder.cursor().execute(LOCK, {"bucket": MIGRATION_BUCKET})
+        waiting = threads.submit(migrate.up, database, known, 2)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=1.0)
+        assert database.version() == 1
+        holder.close()
+        assert [step.number for step in waiting.result()] == [2]
+    h2.close()
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ FORMAT = 2
 _FORMAT_BYTE = bytes([FORMAT])
 MAX_COUNT = 255
 MAX_SHORT = (1 << 16) - 1
+NO_OWNER = 0
+"""The owner of rows without a user."""
 MAX_CACHED_HASHES = 1 << 16
 MAX_RECENT_DIGESTS = 512
 _HEADER = struct.Struct("<BBHHHI")
@@ -187,6 +189,11 @@ _hashes = _Hashes()
 def word_hash(word: str) -> int:
     """Return the hash of an index word: 32 bits, the same in every process."""
     return _hashes[word]
+
+
+def owner_hash(user: str | None) -> int:
+    """Return the hash of a row's owner: a user, or nobody."""
+    return NO_OWNER if user is None else word_hash(user)
 
 
 class _PackedHashes(dict[str, bytes]):

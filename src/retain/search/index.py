@@ -16,22 +16,22 @@ from retain.search.oracle import OracleEngine
 from retain.search.postgres import CitusEngine, PostgresEngine
 from retain.search.search_engine import Engine, Item
 from retain.search.sqlite import SqliteEngine
-from retain.storage.database import Database, Row, Transaction
-from retain.storage.sqlite.engine import SqliteDatabase
+from retain.storage.database import Database, Dialect, Row, Transaction
 
 MAX_CHARACTERS = 8_000
 """Longer texts are indexed in parts."""
+ENGINES: dict[Dialect, type[SqliteEngine | PostgresEngine | OracleEngine]] = {
+    "sqlite": SqliteEngine,
+    "postgres": PostgresEngine,
+    "oracle": OracleEngine,
+}
 REMOVE_RECORD = "delete from search_items where tenant = :tenant and kind = :kind and id = :id"
 REMOVE_SEQ = f"{REMOVE_RECORD} and seq = :seq"
 
 
 def open_index(database: Database, settings: Settings) -> Index:
     """Return the index of a database."""
-    if isinstance(database, SqliteDatabase):
-        return Index(SqliteEngine(limits.VECTOR_MEMORY_MIB))
-    if database.name.startswith("oracle:"):
-        return Index(OracleEngine(limits.VECTOR_MEMORY_MIB))
-    engine = CitusEngine if database.is_cluster else PostgresEngine
+    engine = CitusEngine if database.is_cluster else ENGINES[database.dialect]
     return Index(engine(limits.VECTOR_MEMORY_MIB))
 
 

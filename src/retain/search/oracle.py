@@ -11,18 +11,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retain.base import clock
-from retain.search.candidates import FORMAT, digest, word_hash
+from retain.search.candidates import FORMAT, NO_OWNER, digest, owner_hash, word_hash
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
+    OF_USER,
     IndexReader,
+    Neighbour,
     Posting,
-    item_from_row,
     marks,
     place_range,
 )
-from retain.search.search_engine import CandidateRow, Item, SearchFilter, Unembedded
-from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source, page
+from retain.search.search_engine import CandidateRow, SearchFilter
+from retain.search.vector_cache import Page, RowOwner, Source, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from retain.search.vector_cache import Numbers
 
 T = TypeVar("T")
-NO_OWNER = 0
 ROWS_PER_READ = 1000
 LONGEST_TRANSACTION = 15 * clock.MINUTE
 """A row of a transaction that takes longer may get its vector only from `retain reindex`."""
@@ -101,13 +101,6 @@ class OracleEngine(IndexReader):
             after = rows[-1][0]
         return missing[:limit]
 
-    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
-        """Return nothing: here every row has its text."""
-        return []
-
-    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
-        """Do nothing: here every row has its text."""
-
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows, which are locked against removal meanwhile."""
         locked: list[Row] = []
@@ -133,56 +126,16 @@ class OracleEngine(IndexReader):
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Store vectors of rows that still exist; replace those of another model or length."""
-        if not vectors:
-            return
         tx.lock("search vectors")  # so that stamps are committed in their order
-        name = _model(model, len(vectors[0][2]))
-        rows = [
-            {"number": number, "scale": scale, "vector": vector, "model": name}
-            for number, scale, vector in vectors
-        ]
-        tx.many(
-            """delete from search_vectors
-               where tenant = :tenant and number = :number and model <> :model""",
-            rows,
-        )
-        tx.many(
-            """insert into search_vectors (tenant, number, user_id, model, scale, vector)
-               select tenant, number, user_id, :model, :scale, :vector from search_items
-               where tenant = :tenant and number = :number on conflict do nothing""",
-            rows,
-        )
+        super().put(tx, model, vectors)
 
     # -- reading ---------------------------------------------------------------------------------
-
-    def without_vector(
-        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
-    ) -> Unembedded:
-        """Return which of the next `limit` rows after a number have no vector of a model."""
-        rows = tx.all(
-            """select number from search_items where tenant = :tenant and number > :after
-               order by number limit :limit""",
-            after=after,
-            limit=limit,
-        )
-        numbers = [int(number) for (number,) in rows]
-        top = numbers[-1] if numbers else after
-        embedded = tx.all(
-            """select number from search_vectors where tenant = :tenant
-               and number > :after and number <= :top and model = :model""",
-            model=_model(model, dimension),
-            after=after,
-            top=top,
-        )
-        missing = sorted(set(numbers).difference(number for (number,) in embedded))
-        return Unembedded(missing, top, is_last=len(numbers) < limit)
 
     def snapshot(self, tx: Transaction) -> tuple[int, int]:
         """Return times: transactions that began before the first one have probably ended."""
         return tx.now - LONGEST_TRANSACTION, tx.now
 
-    def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
-        """Return rows by their numbers."""
+    def _items(self, tx: Transaction, numbers: Sequence[int]) -> list[Row]:
         rows: list[Row] = []
         for batch in _batches(numbers, len(NUMBER_NAMES)):
             rows += tx.all(
@@ -190,48 +143,32 @@ class OracleEngine(IndexReader):
                     where tenant = :tenant and number in ({NUMBER_LIST})""",
                 **_numbers(batch),
             )
-        return {row[0]: item_from_row(row) for row in rows}
-
-    def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """Return the neighbours of rows."""
-        known = {item.number for item in items}
-        rows = self._items_around(tx, items, reach)
-        return [row for row in rows if row.part == 0 and row.number not in known]
-
-    def rows_with_neighbours(
-        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
-    ) -> list[CandidateRow]:
-        """Return the rows and their neighbours, without texts."""
-        result: dict[Row, None] = {}
-        for batch in _batches(rows, len(SPAN_LETTERS)):
-            neighbours = tx.all(
-                f"""select {CANDIDATE_COLUMNS} from search_items
-                    where tenant = :tenant and ({SPAN_LIST}) and part = 0
-                    and (expires_at is null or expires_at > :now)""",
-                **_spans(batch, reach),
-            )
-            result |= dict.fromkeys(neighbours)
-        return [CandidateRow._make(row) for row in result]
-
-    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
-        """Return the rows that still exist, and the rows directly before and after them."""
-        wanted = {row.number for row in rows}
-        around = self._items_around(tx, rows, 1)
-        return [item for item in around if item.part == 0 or item.number in wanted]
+        return rows
 
     def _items_around(
-        self, tx: Transaction, rows: Sequence[Item | CandidateRow], reach: int
-    ) -> list[Item]:
-        items: dict[int, Item] = {}
+        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+    ) -> list[Row]:
+        around: list[Row] = []
         for batch in _batches(rows, len(SPAN_LETTERS)):
-            neighbours = tx.all(
-                f"""select {COLUMNS} from search_items
-                    where tenant = :tenant and ({SPAN_LIST})
-                    and (expires_at is null or expires_at > :now)""",
+            around += tx.all(
+                f"""select {COLUMNS} from search_items where tenant = :tenant
+                    and ({SPAN_LIST}) and (expires_at is null or expires_at > :now)""",
                 **_spans(batch, reach),
             )
-            items |= {row[0]: item_from_row(row) for row in neighbours}
-        return list(items.values())
+        wanted = set(numbers)
+        return [row for row in around if row[4] == 0 or row[0] in wanted]
+
+    def _candidates_around(
+        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
+    ) -> list[Row]:
+        around: list[Row] = []
+        for batch in _batches(rows, len(SPAN_LETTERS)):
+            around += tx.all(
+                f"""select {CANDIDATE_COLUMNS} from search_items where tenant = :tenant
+                    and ({SPAN_LIST}) and part = 0 and (expires_at is null or expires_at > :now)""",
+                **_spans(batch, reach),
+            )
+        return around
 
     def _visible(
         self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
@@ -276,7 +213,9 @@ class OracleEngine(IndexReader):
                       order by number desc limit :cap"""
         postings = []
         for word in words:
-            rows = tx.all(sql, word=word_hash(word), nobody=NO_OWNER, owner=_owner(user), cap=cap)
+            rows = tx.all(
+                sql, word=word_hash(word), nobody=NO_OWNER, owner=owner_hash(user), cap=cap
+            )
             numbers: Numbers = np.array([number for (number,) in rows], np.int64)
             count = self._cached_count(tx, word, user) if len(rows) == cap else len(rows)
             postings.append(Posting(numbers, max(count, len(rows))))
@@ -289,12 +228,8 @@ class OracleEngine(IndexReader):
                 where tenant = :tenant and word = :word {of_owners}""",
             word=word_hash(word),
             nobody=NO_OWNER,
-            owner=_owner(user),
+            owner=owner_hash(user),
         )
-        return int((row or (0,))[0])
-
-    def _newest(self, tx: Transaction) -> int:
-        row = tx.one("select coalesce(max(number), 0) from search_items where tenant = :tenant")
         return int((row or (0,))[0])
 
     # -- vectors ---------------------------------------------------------------------------------
@@ -309,30 +244,28 @@ class OracleEngine(IndexReader):
     def _vector_source(
         self, tx: Transaction, model: str, owner: RowOwner, dimension: int, mark: int
     ) -> Source:
-        of_user = {
-            EVERYBODY: "",
-            NOBODY: "and user_id is null",
-            "user": "and user_id = :user",
-        }[owner.kind]
-        name = _model(model, dimension)
+        of_user = OF_USER[owner.kind]
 
         def since(stamp: int) -> Iterator[Page]:
             sql = f"""select number, scale, vector, stamp from search_vectors
                 where tenant = :tenant and model = :model {of_user}
+                and length(vector) = :dimension
                 and stamp >= :since order by stamp limit :size"""
             while True:
-                rows = tx.all(sql, model=name, user=owner.user, since=stamp, size=ROWS_PER_READ)
+                rows = tx.all(
+                    sql,
+                    model=model,
+                    user=owner.user,
+                    dimension=dimension,
+                    since=stamp,
+                    size=ROWS_PER_READ,
+                )
                 if not rows:
                     return
                 yield page(rows)
                 stamp = rows[-1][3] + 1
 
-        def count() -> int:
-            sql = f"""select count(*) from search_vectors
-                where tenant = :tenant and model = :model {of_user}"""
-            return int((tx.one(sql, model=name, user=owner.user) or (0,))[0])
-
-        return Source(since, mark, mark - 1, count)
+        return Source(since, mark, mark - 1, lambda: self._count_vectors(tx, model, owner))
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
@@ -341,9 +274,11 @@ class OracleEngine(IndexReader):
         for batch in _batches(numbers, len(NUMBER_NAMES)):
             rows += tx.all(
                 f"""select number, scale, vector from search_vectors
-                    where tenant = :tenant and number in ({NUMBER_LIST}) and model = :model""",
+                    where tenant = :tenant and number in ({NUMBER_LIST})
+                    and model = :model and length(vector) = :dimension""",
                 **_numbers(batch),
-                model=_model(model, dimension),
+                model=model,
+                dimension=dimension,
             )
         return rows
 
@@ -359,7 +294,7 @@ def _numbers(numbers: Sequence[int]) -> dict[str, int]:
     return {name: numbers[min(place, last)] for place, name in enumerate(NUMBER_NAMES)}
 
 
-def _spans(rows: Sequence[Item | CandidateRow], reach: int) -> dict[str, Any]:
+def _spans(rows: Sequence[Neighbour], reach: int) -> dict[str, Any]:
     """Return the parameters of SPAN_LIST."""
     parameters: dict[str, Any] = {}
     for place, letter in enumerate(SPAN_LETTERS):
@@ -382,13 +317,4 @@ def _passes(row: CandidateRow, filter: SearchFilter) -> bool:
 
 def _word_rows(number: int, user: str | None, words: Collection[str]) -> list[dict[str, Any]]:
     hashes = {word_hash(word) for word in words}
-    return [{"owner": _owner(user), "word": word, "number": number} for word in sorted(hashes)]
-
-
-def _owner(user: str | None) -> int:
-    return NO_OWNER if user is None else word_hash(user)
-
-
-def _model(model: str, dimension: int) -> str:
-    """Return the name of a model with the length of its vectors, which share a column."""
-    return f"{model} {dimension}"
+    return [{"owner": owner_hash(user), "word": word, "number": number} for word in sorted(hashes)]

@@ -10,18 +10,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from retain.search.candidates import FORMAT, Digest, digest, word_hash
+from retain.search.candidates import FORMAT, NO_OWNER, Digest, digest, owner_hash, word_hash
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
+    OF_USER,
     IndexReader,
+    Neighbour,
     Posting,
-    item_from_row,
     marks,
     place_range,
 )
-from retain.search.search_engine import CandidateRow, Item, SearchFilter, Unembedded
-from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source
+from retain.search.search_engine import CandidateRow, SearchFilter
+from retain.search.vector_cache import Page, RowOwner, Source
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 ROWS_PER_READ = 2048
 ROWS_PER_STATEMENT = 500
-NO_OWNER = 0
 MAX_STAMP = 2**63 - 1
 MAX_SCANNED_TUPLES = 40_000
 
@@ -115,7 +115,7 @@ class PostgresEngine(IndexReader):
                 insert into search_words (tenant, word, owner, number)
                 select :tenant, word, owner, number from added, unnest(words) word""",
             **row,
-            owner=_owner(row["user_id"]),
+            owner=owner_hash(row["user_id"]),
             words=_array(words),
         )
 
@@ -144,7 +144,7 @@ class PostgresEngine(IndexReader):
                insert into search_words (tenant, word, owner, number)
                select :tenant, word, owner, number from added, unnest(words) word""",
             **columns,
-            owner=[_owner(row["user_id"]) for row in rows],
+            owner=[owner_hash(row["user_id"]) for row in rows],
             words=_array(chain.from_iterable(words)),
             past=[0, *ends[:-1]],
             until=ends,
@@ -166,13 +166,6 @@ class PostgresEngine(IndexReader):
             limit=limit,
         )
         return [number for (number,) in rows]
-
-    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
-        """Return nothing: here every row has its text."""
-        return []
-
-    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
-        """Do nothing: here every row has its text."""
 
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows, which are locked against removal meanwhile."""
@@ -247,34 +240,6 @@ class PostgresEngine(IndexReader):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def without_vector(
-        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
-    ) -> Unembedded:
-        """Return which of the next `limit` rows after a number have no vector of a model."""
-        # Two lists, compared here: a server without statistics would join them in quadratic time.
-        rows = tx.all(
-            """select number from search_items where tenant = :tenant and number > :after
-               order by number limit :limit""",
-            after=after,
-            limit=limit,
-        )
-        numbers = [int(number) for (number,) in rows]
-        top = numbers[-1] if numbers else after
-        embedded = {
-            number
-            for (number,) in tx.all(
-                """select number from search_vectors where tenant = :tenant
-                   and number > :after and number <= :top
-                   and model = :model and length(vector) = :dimension""",
-                model=model,
-                dimension=dimension,
-                after=after,
-                top=top,
-            )
-        }
-        missing = [number for number in numbers if number not in embedded]
-        return Unembedded(missing, top, is_last=len(numbers) < limit)
-
     def snapshot(self, tx: Transaction) -> tuple[int, int]:
         """Return the oldest running transaction and the next one that will start."""
         snapshot = tx.one(
@@ -284,42 +249,29 @@ class PostgresEngine(IndexReader):
         low, high = snapshot or (0, 0)
         return low, high
 
-    def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
-        """Return rows by their numbers."""
-        rows = tx.all(
+    def _items(self, tx: Transaction, numbers: Sequence[int]) -> list[Row]:
+        return tx.all(
             f"select {COLUMNS} from search_items where tenant = :tenant and number = any(:numbers)",
             numbers=list(numbers),
         )
-        return {row[0]: item_from_row(row) for row in rows}
 
-    def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """Return the neighbours of rows."""
-        rows = tx.all(
-            f"select {COLUMNS} from {ITEMS_AROUND} where part = 0", **_spans(items, reach)
+    def _items_around(
+        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+    ) -> list[Row]:
+        return tx.all(
+            f"""select {COLUMNS} from {ITEMS_AROUND}
+                where part = 0 or number = any(:numbers::bigint[])""",
+            **_spans(rows, reach),
+            numbers=list(numbers),
         )
-        known = {row.number for row in items}
-        around = {row[0]: item_from_row(row) for row in rows if row[0] not in known}
-        return list(around.values())
 
-    def rows_with_neighbours(
+    def _candidates_around(
         self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
-    ) -> list[CandidateRow]:
-        """Return the rows and their neighbours, without texts."""
-        result = tx.all(
+    ) -> list[Row]:
+        return tx.all(
             f"select {CANDIDATE_COLUMNS} from {ITEMS_AROUND} where part = 0",
             **_spans(rows, reach),
         )
-        return [CandidateRow._make(row) for row in dict.fromkeys(result)]
-
-    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
-        """Return the rows that still exist, and the rows directly before and after them."""
-        result = tx.all(
-            f"""select {COLUMNS} from {ITEMS_AROUND}
-                where part = 0 or number = any(:numbers)""",
-            **_spans(rows, 1),
-            numbers=[row.number for row in rows],
-        )
-        return [item_from_row(row) for row in dict.fromkeys(result)]
 
     def _visible(
         self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
@@ -371,10 +323,6 @@ class PostgresEngine(IndexReader):
             word=word_hash(word),
             owners=_owners(tx, user),
         )
-        return int((row or (0,))[0])
-
-    def _newest(self, tx: Transaction) -> int:
-        row = tx.one("select coalesce(max(number), 0) from search_items where tenant = :tenant")
         return int((row or (0,))[0])
 
     # -- vectors ---------------------------------------------------------------------------------
@@ -449,11 +397,7 @@ class PostgresEngine(IndexReader):
     ) -> Source:
         import numpy as np
 
-        of_user = {
-            EVERYBODY: "",
-            NOBODY: "and user_id is null",
-            "user": "and user_id = :user",
-        }[owner.kind]
+        of_user = OF_USER[owner.kind]
         low, high, newest = mark
 
         def since(stamp: int) -> Iterator[Page]:
@@ -491,12 +435,7 @@ class PostgresEngine(IndexReader):
                 stamp = int(stamps.max())
                 after = int(numbers[stamps == stamp].max())
 
-        def count() -> int:
-            sql = f"""select count(*) from search_vectors
-                where tenant = :tenant and model = :model {of_user}"""
-            return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
-
-        return Source(since, low, newest, count)
+        return Source(since, low, newest, lambda: self._count_vectors(tx, model, owner))
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
@@ -530,7 +469,7 @@ class CitusEngine(PostgresEngine):
         tx.many(
             INSERT_ITEM,
             [
-                {**row, "owner": _owner(row["user_id"]), "words": _array(hashes)}
+                {**row, "owner": owner_hash(row["user_id"]), "words": _array(hashes)}
                 for row, hashes in zip(rows, words, strict=True)
             ],
         )
@@ -601,7 +540,7 @@ def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:
     }
 
 
-def _spans(rows: Sequence[Item | CandidateRow], reach: int) -> dict[str, Any]:
+def _spans(rows: Sequence[Neighbour], reach: int) -> dict[str, Any]:
     """Return the parameters of ITEMS_AROUND."""
     return {
         "kinds": [row.kind for row in rows],
@@ -622,14 +561,10 @@ def _array(numbers: Iterable[int]) -> str:
     return "{" + ",".join(map(str, numbers)) + "}"
 
 
-def _owner(user: str | None) -> int:
-    return NO_OWNER if user is None else word_hash(user)
-
-
 def _owners(tx: Transaction, user: str | None) -> list[int]:
     """Return the owners whose words are searched: a user and nobody, or all there are."""
     if user is not None:
-        return list({_owner(user), NO_OWNER})
+        return list({owner_hash(user), NO_OWNER})
     rows = tx.all(
         """with recursive owners (owner) as (
                (select owner from search_words where tenant = :tenant order by owner limit 1)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retain.search import words as analysis
-from retain.search.search_engine import CandidateRow, Item, Matches, SearchFilter
+from retain.search.search_engine import CandidateRow, Item, Matches, SearchFilter, Unembedded
 from retain.search.vector_cache import (
     EVERYBODY,
     NOBODY,
@@ -49,6 +49,12 @@ MAX_ROWS_PER_CHECK = 20_000
 COLUMNS = """number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
     author, title, text, place, false"""
 CANDIDATE_COLUMNS = "number, kind, id, seq, part, at, expires_at, board, role, author, digest"
+OF_USER = {EVERYBODY: "", NOBODY: "and user_id is null", "user": "and user_id = :user"}
+"""Conditions for vectors, by the kind of their owner."""
+
+
+Neighbour = Item | CandidateRow
+"""A row whose neighbours are read."""
 
 
 class Posting(NamedTuple):
@@ -161,7 +167,8 @@ class IndexReader:
 
     def _newest(self, tx: Transaction) -> int:
         """Return about the newest row's number; its growth shows whether a count is outdated."""
-        raise NotImplementedError
+        row = tx.one("select coalesce(max(number), 0) from search_items where tenant = :tenant")
+        return int((row or (0,))[0])
 
     def _count_rows(self, tx: Transaction, word: str, user: str | None) -> int:
         """Count the rows that have a word."""
@@ -171,6 +178,25 @@ class IndexReader:
         self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
     ) -> dict[int, CandidateRow]:
         """Return those of the rows that pass the filter, by number."""
+        raise NotImplementedError
+
+    def _items(self, tx: Transaction, numbers: Sequence[int]) -> list[Row]:
+        """Return the rows with these numbers, with all columns of an item."""
+        raise NotImplementedError
+
+    def _items_around(
+        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+    ) -> list[Row]:
+        """Return rows and their neighbours; of later parts, only those with these numbers.
+
+        A row may be returned several times.
+        """
+        raise NotImplementedError
+
+    def _candidates_around(
+        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
+    ) -> list[Row]:
+        """Return the first parts of rows and their neighbours, each perhaps several times."""
         raise NotImplementedError
 
     def _vector_mark(self, tx: Transaction, model: str) -> Any:
@@ -188,6 +214,38 @@ class IndexReader:
     ) -> list[Row]:
         """Return number, scale and vector of rows."""
         raise NotImplementedError
+
+    # -- by numbers ------------------------------------------------------------------------------
+
+    def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
+        """Return rows by their numbers."""
+        return {row[0]: item_from_row(row) for row in self._items(tx, numbers)}
+
+    def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
+        """Return the neighbours of rows."""
+        known = {item.number for item in items}
+        rows = dict.fromkeys(self._items_around(tx, items, reach, []))
+        return [item_from_row(row) for row in rows if row[0] not in known]
+
+    def rows_with_neighbours(
+        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
+    ) -> list[CandidateRow]:
+        """Return the rows and their neighbours, without texts."""
+        around = dict.fromkeys(self._candidates_around(tx, rows, reach))
+        return [CandidateRow._make(row) for row in around]
+
+    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
+        """Return the rows that still exist, and the rows directly before and after them."""
+        numbers = [row.number for row in rows]
+        around = dict.fromkeys(self._items_around(tx, rows, 1, numbers))
+        return [item_from_row(row) for row in around]
+
+    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number whose text may be a needless copy."""
+        return []
+
+    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
+        """Remove the texts of rows that are also in their records, where an engine can read them."""
 
     # -- by words --------------------------------------------------------------------------------
 
@@ -348,6 +406,68 @@ class IndexReader:
             checked += size
             size = _next_batch(limit, len(nearest), checked)
         return nearest[:limit]
+
+    def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
+        """Store vectors of rows that still exist; replace those of another model or length."""
+        rows = [
+            {
+                "model": model,
+                "number": number,
+                "scale": scale,
+                "vector": vector,
+                "dimension": len(vector),
+            }
+            for number, scale, vector in vectors
+        ]
+        tx.many(
+            """delete from search_vectors where tenant = :tenant and number = :number
+               and (model <> :model or length(vector) <> :dimension)""",
+            rows,
+        )
+        tx.many(
+            """insert into search_vectors (tenant, number, user_id, model, scale, vector)
+               select tenant, number, user_id, :model, :scale, :vector from search_items
+               where tenant = :tenant and number = :number on conflict do nothing""",
+            rows,
+        )
+
+    def _count_vectors(self, tx: Transaction, model: str, owner: RowOwner) -> int:
+        of_user = OF_USER[owner.kind]
+        row = tx.one(
+            f"""select count(*) from search_vectors
+                where tenant = :tenant and model = :model {of_user}""",
+            model=model,
+            user=owner.user,
+        )
+        return int((row or (0,))[0])
+
+    def without_vector(
+        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
+    ) -> Unembedded:
+        """Return which of the next `limit` rows after a number have no vector of a model."""
+        # Two lists, compared here: a server without statistics would join them in quadratic time.
+        rows = tx.all(
+            """select number from search_items where tenant = :tenant and number > :after
+               order by number limit :limit""",
+            after=after,
+            limit=limit,
+        )
+        numbers = [int(number) for (number,) in rows]
+        top = numbers[-1] if numbers else after
+        embedded = {
+            number
+            for (number,) in tx.all(
+                """select number from search_vectors where tenant = :tenant
+                   and number > :after and number <= :top
+                   and model = :model and length(vector) = :dimension""",
+                model=model,
+                dimension=dimension,
+                after=after,
+                top=top,
+            )
+        }
+        missing = [number for number in numbers if number not in embedded]
+        return Unembedded(missing, top, is_last=len(numbers) < limit)
 
     def cosines(
         self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]

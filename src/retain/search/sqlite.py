@@ -20,16 +20,17 @@ from retain.search.candidates import FORMAT, digest_of_words
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     EVERY_ROW,
+    OF_USER,
     IndexReader,
+    Neighbour,
     Posting,
     index_terms,
-    item_from_row,
     marks,
     place_range,
     short_hash,
 )
-from retain.search.search_engine import CandidateRow, Item, SearchFilter, Unembedded
-from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source
+from retain.search.search_engine import CandidateRow, SearchFilter, Unembedded
+from retain.search.vector_cache import NOBODY, Page, RowOwner, Source
 from retain.search.words import metadata_words, text_words
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -206,30 +207,6 @@ class SqliteEngine(IndexReader):
         tx.run(COUNT_REMOVED, count=len(stray))
         return len(stray)
 
-    def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Store vectors of rows that still exist; replace those of another model or length."""
-        rows = [
-            {
-                "model": model,
-                "number": number,
-                "scale": scale,
-                "vector": vector,
-                "dimension": len(vector),
-            }
-            for number, scale, vector in vectors
-        ]
-        tx.many(
-            """delete from search_vectors where tenant = :tenant and number = :number
-               and (model <> :model or length(vector) <> :dimension)""",
-            rows,
-        )
-        tx.many(
-            """insert into search_vectors (tenant, number, user_id, model, scale, vector)
-               select tenant, number, user_id, :model, :scale, :vector from search_items
-               where tenant = :tenant and number = :number on conflict do nothing""",
-            rows,
-        )
-
     # -- reading ---------------------------------------------------------------------------------
 
     def without_vector(
@@ -257,42 +234,29 @@ class SqliteEngine(IndexReader):
         """Return zeros: there is one writer, so rows appear in the order of their numbers."""
         return 0, 0
 
-    def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
-        """Return rows by their numbers."""
-        rows = tx.all(
+    def _items(self, tx: Transaction, numbers: Sequence[int]) -> list[Row]:
+        return tx.all(
             f"select {COLUMNS} from {ITEMS_BY_NUMBER} where tenant = :tenant",
             numbers=json.dumps(list(numbers)),
         )
-        return {row[0]: item_from_row(row) for row in rows}
 
-    def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """Return the neighbours of rows."""
-        rows = tx.all(
-            f"select {COLUMNS} from {ITEMS_AROUND} where part = 0", spans=_spans(items, reach)
+    def _items_around(
+        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+    ) -> list[Row]:
+        return tx.all(
+            f"""select {COLUMNS} from {ITEMS_AROUND}
+                where part = 0 or number in (select value from json_each(:numbers))""",
+            spans=_spans(rows, reach),
+            numbers=json.dumps(list(numbers)),
         )
-        known = {row.number for row in items}
-        around = {row[0]: item_from_row(row) for row in rows if row[0] not in known}
-        return list(around.values())
 
-    def rows_with_neighbours(
+    def _candidates_around(
         self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
-    ) -> list[CandidateRow]:
-        """Return the rows and their neighbours, without texts."""
-        result = tx.all(
+    ) -> list[Row]:
+        return tx.all(
             f"select {CANDIDATE_COLUMNS} from {ITEMS_AROUND} where part = 0",
             spans=_spans(rows, reach),
         )
-        return [CandidateRow._make(row) for row in dict.fromkeys(result)]
-
-    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
-        """Return the rows that still exist, and the rows directly before and after them."""
-        result = tx.all(
-            f"""select {COLUMNS} from {ITEMS_AROUND}
-                where part = 0 or number in (select value from json_each(:numbers))""",
-            spans=_spans(rows, 1),
-            numbers=json.dumps([row.number for row in rows]),
-        )
-        return [item_from_row(row) for row in dict.fromkeys(result)]
 
     def _visible(
         self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
@@ -407,7 +371,7 @@ class SqliteEngine(IndexReader):
     ) -> Source:
         import numpy as np
 
-        of_user = "" if owner.kind == EVERYBODY else "and user_id is :user"
+        of_user = OF_USER[owner.kind]
 
         def since(stamp: int) -> Iterator[Page]:
             # One row for many vectors: an object for each of 100,000 takes longer than reading
@@ -437,12 +401,7 @@ class SqliteEngine(IndexReader):
                 )
                 stamp = last + 1
 
-        def count() -> int:
-            sql = f"""select count(*) from search_vectors
-                where tenant = :tenant and model = :model {of_user}"""
-            return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
-
-        return Source(since, mark, mark - 1, count)
+        return Source(since, mark, mark - 1, lambda: self._count_vectors(tx, model, owner))
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
@@ -458,7 +417,7 @@ class SqliteEngine(IndexReader):
         )
 
 
-def _spans(rows: Sequence[Item | CandidateRow], reach: int) -> str:
+def _spans(rows: Sequence[Neighbour], reach: int) -> str:
     """Return the parameter of ITEMS_AROUND."""
     return json.dumps([(row.kind, row.id, row.seq - reach, row.seq + reach) for row in rows])
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+Dialect = Literal["sqlite", "postgres", "oracle"]
 
 EVERY_TENANT = "*"
 """The tenant under which the list of tenants, and nothing else, can be read."""
@@ -112,6 +113,8 @@ class Database(Protocol):
 
     name: str
     """The address without its password, for messages and logs."""
+    dialect: Dialect
+    """The SQL that it speaks; migrations and the search index are chosen by it."""
     is_cluster: bool
     """Whether tenants are spread over several servers, each tenant with all its rows on one."""
 

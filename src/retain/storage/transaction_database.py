@@ -33,6 +33,7 @@ class TransactionDatabase:
 
     def __init__(self, database: Database, tx: Transaction) -> None:
         self.name = database.name
+        self.dialect = database.dialect
         self.is_cluster = database.is_cluster
         self.is_over = False
         self._database = database
@@ -174,7 +175,7 @@ def as_database(database: Database, tx: Transaction) -> Iterator[TransactionData
         joined.is_over = True
 
 
-def forbid_in_transaction(database: Database) -> None:
+def forbid_in_transaction(database: object) -> None:
     """Raise `Invalid` if this thread is inside a transaction of the database."""
     databases = _thread.databases
     if databases and any(used is database for used in databases):

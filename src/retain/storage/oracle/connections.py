@@ -1,10 +1,8 @@
-"""Connections of python-oracledb in thin mode, a pool of them, and the translation of their errors."""
+"""Connections of python-oracledb in thin mode, and the translation of their errors."""
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import oracledb
@@ -69,69 +67,6 @@ def _read_large_objects(cursor: Any, metadata: Any) -> Any:
     if metadata.type_code is oracledb.DB_TYPE_BLOB:
         return cursor.var(oracledb.DB_TYPE_LONG_RAW, arraysize=cursor.arraysize)
     return None
-
-
-class Pool:
-    """At most `size` connections at a time; the last one used is used first."""
-
-    def __init__(self, connect: Callable[[], Any], size: int, wait_seconds: float) -> None:
-        self._connect = connect
-        self._size = size
-        self._wait_seconds = wait_seconds
-        self._closed = False
-        self.reset()
-
-    def reset(self) -> object:
-        """Forget all connections, initially and in a forked child, and return the old ones."""
-        inherited = getattr(self, "_idle", None)
-        self._idle: list[Any] = []
-        self._slots = threading.BoundedSemaphore(self._size)
-        return inherited
-
-    def take(self) -> Any:
-        """Return a connection for the caller."""
-        if self._closed:
-            raise Unreachable(problem="it was closed")
-        if not self._slots.acquire(timeout=self._wait_seconds):
-            raise Busy(
-                problem=f"all {self._size} connections (postgres_pool, which also applies to "
-                f"Oracle) were in use for {self._wait_seconds:g} seconds"
-            )
-        try:
-            try:
-                return self._idle.pop()
-            except IndexError:
-                return self._connect()
-        except BaseException:  # an interruption must not lose the slot
-            self._slots.release()
-            raise
-
-    def give_back(self, connection: Any, *, is_usable: bool) -> None:
-        """Return a connection to the pool, or close it if it may be broken."""
-        try:
-            if is_usable and not self._closed:
-                self._idle.append(connection)
-            else:
-                close(connection)
-        finally:
-            self._slots.release()
-
-    def forget_idle(self) -> None:
-        """Close the idle connections: when one was lost, the others probably are."""
-        while self._idle:
-            try:
-                close(self._idle.pop())
-            except IndexError:
-                return
-
-    def figures(self) -> dict[str, float]:
-        """Return the pool's size and the number of idle connections."""
-        return {"pool_size": self._size, "pool_idle": len(self._idle)}
-
-    def close(self) -> None:
-        """Close the idle connections now, and the others when they are returned."""
-        self._closed = True
-        self.forget_idle()
 
 
 def close(connection: Any) -> None:

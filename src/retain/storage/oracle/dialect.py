@@ -184,6 +184,7 @@ def _number_parameters(tree: Node) -> Iterator[str]:
             isinstance(parent, exp.Limit | exp.Offset | exp.Add | exp.Sub | exp.Mul)
             or (isinstance(parent, exp.Cast) and parent.to.this.value in ("BIGINT", "DOUBLE"))
             or (isinstance(parent, exp.EQ) and parent.expression.is_int)
+            or (isinstance(parent, exp.Predicate) and isinstance(parent.this, exp.Length))
         )
         is_compared = isinstance(parent, exp.Predicate | exp.Coalesce) and columns
         if is_number or (is_compared and columns[0] in NUMBERS):
@@ -366,6 +367,15 @@ def _treat_large_texts(tree: Node) -> Node:
             for values in zip(*[branch.selects for branch in branches], strict=True):
                 if any(map(is_large, values)):
                     enlarge(list(values))
+    return tree
+
+
+def _measure_bytes(tree: Node) -> Node:
+    """Take the length of bytes by a function: `length` is for texts."""
+    columns = _columns_of(tree)
+    for node in list(tree.find_all(exp.Length)):
+        if node.this.name in columns and columns[node.this.name].kind == "{blob}":
+            node.replace(exp.func("dbms_lob.getlength", node.this.copy()))
     return tree
 
 
@@ -579,6 +589,7 @@ def _is_condition(node: Node) -> bool:
 _REWRITES = (
     _drop_json_probe,
     _treat_large_texts,
+    _measure_bytes,
     _concatenate,
     _members_of_versions,
     _mark_empty_texts,

@@ -4,19 +4,16 @@ A read is a read-only transaction, which sees one snapshot. A write is an ordina
 by naming the tenant: in the context that the policies of `security.py` read, where they are
 installed, and in the session's module and client identifier, for the administrator.
 
-Oracle commits before and after every change of a table, so a migration is not one transaction. A row
-of `retain_schema` without a time says that a step has begun; another process repeats such a step
-after a while, from the first statement that is not recorded as done.
+Oracle commits before and after every change of a table, so a migration is not one transaction. A
+second connection holds the lock of migrations, and loses it with its process. A row of
+`retain_schema` without a time says that a step was interrupted; the next run repeats it, from the
+first statement that is not recorded as done.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import random
 import re
-import time
-import weakref
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,16 +24,16 @@ from typing import Any, NamedTuple, NoReturn
 import oracledb
 
 from retain.base.clock import Clock, from_datetime
-from retain.base.errors import InDoubt, Invalid, SettingsError, StorageError
+from retain.base.errors import Busy, InDoubt, Invalid, SettingsError
 from retain.base.settings import Settings
 from retain.storage.database import (
     EVERY_TENANT,
+    Dialect,
     Finding,
     Row,
     SampledTable,
     Step,
     T,
-    Transaction,
     Work,
 )
 from retain.storage.oracle import connections, security
@@ -46,7 +43,6 @@ from retain.storage.oracle.connections import (
     MIN_VERSION,
     NO_TABLE,
     POLICY_FAILED,
-    Pool,
     is_lost,
     is_rolled_back,
     is_transient,
@@ -63,17 +59,18 @@ from retain.storage.oracle.dialect import (
     schema,
     translate,
 )
-from retain.storage.transaction_database import forbid_in_transaction
+from retain.storage.pool import Pool
+from retain.storage.server_database import OPEN, ServerDatabase, TransientFailure
 
 log = logging.getLogger("retain.storage")
-WAIT_SECONDS = 10.0
-"""The longest wait for a connection, or for a server that restarts."""
 ANSWER_SECONDS = 20.0
 """The longest time for one statement, unless its transaction is `long`."""
 MIGRATION_SECONDS = 120.0
-"""After this time, the migration of another process is taken for interrupted."""
+"""The longest wait for the migration of another process."""
 LOCK_BUCKETS = 256
-"""Rows of `retain_locks`. Names with the same hash share a lock."""
+"""Rows of `retain_locks` for the locks of tenants. Names with the same hash share a lock."""
+MIGRATION_BUCKET = LOCK_BUCKETS
+"""The row of `retain_locks` that is locked during a migration."""
 MAX_SHORT_BYTES = 4000
 """Longer texts and bytes are sent as large objects."""
 NOW = "select cast(systimestamp at time zone 'UTC' as timestamp) from dual"
@@ -82,14 +79,12 @@ CHARACTER_SET = "select \"VALUE\" from nls_database_parameters where parameter =
 VERSION = 'select max("version") from "retain_schema" where "applied_at" is not null'
 CREATE_SCHEMA_TABLES = (
     """create table "retain_schema" ("version" number(19) primary key,
-       "name" varchar2(600 byte) not null, "applied_at" number(19), "started_at" number(19),
+       "name" varchar2(600 byte) not null, "applied_at" number(19),
        "progress" varchar2(100 byte))""",
     'create table "retain_locks" ("bucket" number(19) primary key)',
 )
-CLAIMS = """select "started_at", "applied_at", "progress" from "retain_schema"
-            where "version" = :version for update"""
+BEGUN = 'select "applied_at", "progress" from "retain_schema" where "version" = :version'
 PROGRESS = 'update "retain_schema" set "progress" = :progress where "version" = :version'
-RELEASE = 'update "retain_schema" set "started_at" = null where "version" = :version'
 ALREADY_ADDED = {955, 1408, 1430, 1442, 1451}
 """Errors of a change that was made before: the table, index or column exists, or is (not) null."""
 ALREADY_DROPPED = {904, 942, 1418}
@@ -112,11 +107,11 @@ class _Result(NamedTuple):
     row_count: int
 
 
-class _Claim(NamedTuple):
-    """The right of this process to run a step."""
+class _Progress(NamedTuple):
+    """What an earlier run of a step has done."""
 
-    is_repeated: bool  # an earlier run of the step was interrupted or failed
-    done: int = 0  # statements that the earlier run has completed
+    is_repeated: bool  # there was one, which was interrupted or failed
+    done: int = 0  # statements that it has completed
 
 
 class OracleTransaction:
@@ -293,17 +288,10 @@ def _is_long(text: str) -> bool:
     return len(text) * 4 > MAX_SHORT_BYTES and len(text.encode()) > MAX_SHORT_BYTES
 
 
-class _TransientFailure(Exception):
-    """A failure after which a retry may succeed; `committing` if it happened during the commit."""
-
-    def __init__(self, cause: oracledb.Error, committing: bool = False) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-        self.committing = committing
-
-
-class OracleDatabase:
+class OracleDatabase(ServerDatabase):
     """One Oracle database, shared by all threads of this process."""
+
+    dialect: Dialect = "oracle"
 
     def __init__(
         self,
@@ -312,87 +300,40 @@ class OracleDatabase:
         now: Clock | None = None,
         wait_seconds: float | None = None,
     ) -> None:
+        super().__init__(wait_seconds, translate_error)
         self._address = read_address(url, "database")
         self._owner = read_address(settings.owner_database or url, "owner_database")
         self._settings = settings
         self._clock = now
-        self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self.name = self._address.name
-        self.is_cluster = False
-        self._known_tenants: set[str] = set()
         self._is_protected = False
         self._has_working_user = security.identifier(self._owner.user) != security.identifier(
             self._address.user
         )
-        self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
+        self._pool = Pool(
+            self._connect,
+            settings.postgres_pool,
+            self._wait_seconds,
+            is_usable=lambda connection: bool(connection.is_healthy()),
+            close=connections.close,
+        )
         with self._own_connection() as connection:  # a wrong address raises here
             _check_server(connection)
             self._is_protected = security.is_installed(connection, self._owner.user)
-        _OPEN.add(self)
+        OPEN.add(self)
 
     # -- reading and writing ---------------------------------------------------------------
 
-    def read(
-        self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
-    ) -> T:
-        return self._run_with_retries(tenant, work, writes=False, idempotent=True, long=long)
-
-    def write(
-        self,
-        tenant: str,
-        work: Work[T],
-        *,
-        idempotent: bool = False,
-        frees_space: bool = False,
-        long: bool = False,
-    ) -> T:
-        def with_tenant(tx: Transaction) -> T:
-            if tenant not in self._known_tenants and tenant != EVERY_TENANT:
-                tx.run(
-                    """insert into tenants (tenant, created_at) values (:tenant, :now)
-                       on conflict do nothing"""
-                )
-            return work(tx)
-
-        result = self._run_with_retries(
-            tenant, with_tenant, writes=True, idempotent=idempotent, long=long
-        )
-        self._known_tenants.add(tenant)
-        return result
-
-    def _run_with_retries(
+    def _run_once(
         self, tenant: str, work: Work[T], *, writes: bool, idempotent: bool, long: bool
     ) -> T:
-        """Retry after lost connections and deadlocks, if the last try certainly changed nothing."""
-        forbid_in_transaction(self)
-        deadline = time.monotonic() + self._wait_seconds
-        pause = 0.01
-        in_doubt = False
-        while True:
-            try:
-                return self._run_once(tenant, work, writes=writes, long=long)
-            except _TransientFailure as failure:
-                in_doubt = in_doubt or failure.committing
-                is_late = time.monotonic() > deadline
-                if in_doubt and (not idempotent or is_late):
-                    raise InDoubt(problem=failure) from failure.cause
-                if is_late:
-                    raise translate_error(failure.cause) from failure.cause
-            except StorageError as error:
-                if in_doubt:
-                    raise InDoubt(problem=error) from error
-                raise
-            time.sleep(random.uniform(0, pause))
-            pause = min(pause * 2, 0.5)
-
-    def _run_once(self, tenant: str, work: Work[T], *, writes: bool, long: bool) -> T:
         try:
             connection = self._pool.take()
         except oracledb.Error as error:
             if is_transient(error):
-                raise _TransientFailure(error) from error
+                raise TransientFailure(error) from error
             raise translate_error(error) from error
-        is_usable = is_committing = False
+        is_committing = False
         is_protected = self._is_protected
         transaction: OracleTransaction | None = None
         try:
@@ -401,27 +342,30 @@ class OracleDatabase:
             result = work(transaction)
             is_committing = writes
             connection.commit()
-            is_usable = True
             return result
         except oracledb.Error as error:
             in_doubt = is_committing and not is_rolled_back(error)
-            is_usable = not in_doubt and not is_lost(error) and _roll_back(connection)
-            if not is_usable:
+            if in_doubt or is_lost(error) or not _roll_back(connection):
+                connections.close(connection)
                 self._pool.forget_idle()
             has_new_policies = number_of(error) == POLICY_FAILED and not is_protected
             if has_new_policies:  # another process has added them since this one started
                 self._is_protected = True
             has_streamed = transaction is not None and transaction.has_streamed
             if (is_transient(error) or in_doubt or has_new_policies) and not has_streamed:
-                raise _TransientFailure(error, in_doubt) from error
+                raise TransientFailure(error, in_doubt) from error
             if in_doubt:
                 raise InDoubt(problem=error) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
-            is_usable = _roll_back(connection)
+            if not _roll_back(connection):
+                connections.close(connection)
             raise
-        finally:  # an interrupted connection, perhaps in the middle of a call, is closed
-            self._pool.give_back(connection, is_usable=is_usable)
+        except BaseException:  # interrupted, perhaps in the middle of a call
+            connections.close(connection)
+            raise
+        finally:
+            self._pool.give_back(connection)
 
     def _begin(self, connection: Any, tenant: str, *, writes: bool) -> OracleTransaction:
         # The driver sends these with the next statement.
@@ -437,57 +381,48 @@ class OracleDatabase:
 
     # -- operating -------------------------------------------------------------------------
 
-    def tenants(self) -> list[str]:
-        sql = "select tenant from tenants where :tenant = '*' order by tenant"
-        return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
-
     def version(self) -> int:
         with self._own_connection() as connection, connection.cursor() as cursor:
             return _version(cursor)
 
     def step(self, step: Step) -> bool:
         self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
-        deadline = time.monotonic() + MIGRATION_SECONDS
-        with self._own_connection(as_owner=True) as connection, connection.cursor() as cursor:
+        with (
+            self._own_connection(as_owner=True) as connection,
+            self._own_connection(as_owner=True) as lock,
+            connection.cursor() as cursor,
+        ):
             _create_schema_tables(cursor)
-            while _version(cursor) == step.number - int(step.up):
-                if claim := _claim(cursor, step, take_over=time.monotonic() > deadline):
-                    self._apply(cursor, step, claim)
-                    return True
-                time.sleep(random.uniform(0.1, 0.3))
+            _lock_migrations(lock)
+            is_due = _version(cursor) == step.number - int(step.up)
+            if is_due:
+                self._apply(cursor, step, lock)
             # Another process may have added the policies.
             self._is_protected = security.is_installed(connection, self._owner.user)
-        return False
+        return is_due
 
-    def _apply(self, cursor: Any, step: Step, claim: _Claim) -> None:
-        """Run a step that this process has claimed; after an error, others may retry it immediately."""
-        try:
-            if security.is_installed(cursor.connection, self._owner.user):
-                cursor.execute(security.MIGRATE)
-            for number, statement in enumerate(migration_statements(step.script), 1):
-                if number > claim.done:
-                    _run_statement(cursor, statement, claim.is_repeated)
-                    progress = f"{_direction(step)} {number}"
-                    cursor.execute(PROGRESS, {"version": step.number, "progress": progress})
-                    cursor.connection.commit()
-            if step.up and self._has_working_user:
-                security.protect(
-                    cursor, _tables_at(step.number), self._owner.user, self._address.user
-                )
-            self._is_protected = security.is_installed(cursor.connection, self._owner.user)
-            if step.up:
-                values = {"version": step.number, "now": _database_time(cursor)}
-                done = 'update "retain_schema" set "applied_at" = :now where "version" = :version'
-            else:
-                values = {"version": step.number}
-                done = 'delete from "retain_schema" where "version" = :version'
-            cursor.execute(done, values)
-            cursor.connection.commit()
-        except oracledb.Error:
-            if _roll_back(cursor.connection):
-                cursor.execute(RELEASE, {"version": step.number})
+    def _apply(self, cursor: Any, step: Step, lock: Any) -> None:
+        """Run a step; `lock` is the connection that holds the lock of migrations."""
+        progress = _begin_step(cursor, step)
+        if security.is_installed(cursor.connection, self._owner.user):
+            cursor.execute(security.MIGRATE)
+        for number, statement in enumerate(migration_statements(step.script), 1):
+            if number > progress.done:
+                lock.ping()  # without the lock, another process may run the step
+                _run_statement(cursor, statement, progress.is_repeated)
+                values = {"version": step.number, "progress": f"{_direction(step)} {number}"}
+                cursor.execute(PROGRESS, values)
                 cursor.connection.commit()
-            raise
+        if step.up and self._has_working_user:
+            security.protect(cursor, _tables_at(step.number), self._owner.user, self._address.user)
+        if step.up:
+            values = {"version": step.number, "now": _database_time(cursor)}
+            done = 'update "retain_schema" set "applied_at" = :now where "version" = :version'
+        else:
+            values = {"version": step.number}
+            done = 'delete from "retain_schema" where "version" = :version'
+        cursor.execute(done, values)
+        cursor.connection.commit()
 
     def script(self, step: Step) -> str:
         statements = migration_statements(step.script)
@@ -496,9 +431,6 @@ class OracleDatabase:
             statements += security.policies(self._owner.user, self._address.user)
         lines = [f"{statement}\n/\n" for statement in statements]
         return f"-- {step.number:04} {step.name}\n" + "".join(lines)
-
-    def distribute(self) -> str:
-        return ""
 
     def refit(self) -> None:
         """Do nothing: search uses no optional part of the server."""
@@ -518,9 +450,6 @@ class OracleDatabase:
                 findings += security.findings(connection, self._owner.user, list(schema().keys))
         return findings
 
-    def check_replica(self) -> None:
-        """Return None: there are no replicas."""
-
     def engine(self) -> str:
         with self._own_connection() as connection:
             return f"Oracle Database {connection.version} (experimental), as {self._address.user}"
@@ -538,16 +467,12 @@ class OracleDatabase:
             problem="is not possible on Oracle; use Data Pump (expdp), or `retain export`",
         )
 
-    def tidy_index(self) -> None:
-        """Do nothing: words are removed with their rows."""
-
-    def compact(self, *, emergency: bool = False) -> bool:
-        """Do nothing: Oracle reuses the space."""
-        return True
-
     def close(self) -> None:
-        _OPEN.discard(self)
+        OPEN.discard(self)
         self._pool.close()
+
+    def after_fork(self) -> list[object]:
+        return [self._pool.reset()]
 
     # -- connecting ------------------------------------------------------------------------
 
@@ -635,9 +560,10 @@ def _version(cursor: Any) -> int:
 def _create_schema_tables(cursor: Any) -> None:
     for statement in CREATE_SCHEMA_TABLES:
         _run_statement(cursor, statement, is_repeated=True)
-    cursor.execute('select count(*) from "retain_locks"')
-    if cursor.fetchone() == (0,):
-        rows = [{"bucket": bucket} for bucket in range(LOCK_BUCKETS)]
+    row = {"bucket": MIGRATION_BUCKET}
+    cursor.execute('select 1 from "retain_locks" where "bucket" = :bucket', row)
+    if cursor.fetchone() is None:
+        rows = [{"bucket": bucket} for bucket in range(LOCK_BUCKETS + 1)]
         cursor.executemany('insert into "retain_locks" values (:bucket)', rows, batcherrors=True)
         cursor.connection.commit()
 
@@ -646,41 +572,37 @@ def _direction(step: Step) -> str:
     return "up" if step.up else "down"
 
 
-def _claim(cursor: Any, step: Step, *, take_over: bool) -> _Claim | None:
-    """Claim a step for this process; return None while another process has it.
-
-    take_over: another process that has begun the step has probably died
-    """
-    cursor.execute(CLAIMS, {"version": step.number})
-    row = cursor.fetchone()
-    is_applied = row is not None and row[1] is not None
-    claim = _Claim(is_repeated=False)
-    if row and not is_applied:
-        direction, _, done = (row[2] or "").partition(" ")
-        claim = _Claim(True, int(done) if direction == _direction(step) else 0)
-    progress = f"{_direction(step)} {claim.done}"
-    now = _database_time(cursor)
-    values: dict[str, Any] = {"version": step.number, "now": now, "progress": progress}
-    if is_applied if step.up else row is None:  # another process has just finished the step
-        cursor.connection.rollback()
-        return None
-    if row is None:
-        sql = """insert into "retain_schema" ("version", "name", "started_at", "progress")
-                 values (:version, :name, :now, :progress)"""
-        values |= {"name": step.name}
-    elif row[0] is None or is_applied or take_over:
-        sql = """update "retain_schema" set "applied_at" = null, "started_at" = :now,
-                 "progress" = :progress where "version" = :version"""
-    else:
-        cursor.connection.rollback()  # the other process needs the lock of the row to finish
-        return None
+def _lock_migrations(connection: Any) -> None:
+    """Wait for the lock of migrations, which lasts as long as the connection."""
+    connection.call_timeout = round(MIGRATION_SECONDS * 1000)
     try:
-        cursor.execute(sql, values)
-    except oracledb.IntegrityError:  # another process was faster
-        cursor.connection.rollback()
-        return None
+        connection.cursor().execute(LOCK, {"bucket": MIGRATION_BUCKET})
+    except oracledb.Error as error:
+        if isinstance(translate_error(error), Busy):
+            problem = f"another process has been migrating for over two minutes ({error})"
+            raise Busy(problem=problem) from error
+        raise
+
+
+def _begin_step(cursor: Any, step: Step) -> _Progress:
+    """Record that a step has begun, and return what an earlier run has done."""
+    cursor.execute(BEGUN, {"version": step.number})
+    row = cursor.fetchone()
+    progress = _Progress(is_repeated=False)
+    if row and row[0] is None:
+        direction, _, done = (row[1] or "").partition(" ")
+        progress = _Progress(True, int(done) if direction == _direction(step) else 0)
+    values = {"version": step.number, "progress": f"{_direction(step)} {progress.done}"}
+    if row:
+        sql = """update "retain_schema" set "applied_at" = null, "progress" = :progress
+                 where "version" = :version"""
+    else:
+        sql = """insert into "retain_schema" ("version", "name", "progress")
+                 values (:version, :name, :progress)"""
+        values |= {"name": step.name}
+    cursor.execute(sql, values)
     cursor.connection.commit()
-    return claim
+    return progress
 
 
 def _run_statement(cursor: Any, statement: str, is_repeated: bool) -> None:
@@ -701,15 +623,3 @@ def _run_statement(cursor: Any, statement: str, is_repeated: bool) -> None:
 def _tables_at(version: int) -> list[str]:
     """Return the tables that a version has, apart from those of the engine itself."""
     return [table for table, since in schema().since.items() if since <= version]
-
-
-_OPEN: weakref.WeakSet[OracleDatabase] = weakref.WeakSet()
-_ABANDONED: list[object] = []
-
-
-def _after_fork() -> None:
-    for database in list(_OPEN):
-        _ABANDONED.append(database._pool.reset())
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -1,15 +1,8 @@
-"""A pool of PostgreSQL connections, and the translation of its errors.
-
-A thread that needs a connection opens it, and returns it to the pool for the next. A pool with its
-own threads was tried: after an outage it slept for seconds although the server was back, and could
-only report a timeout.
-"""
+"""Connections of psycopg, and the translation of their errors."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -76,116 +69,9 @@ class Connection(psycopg.Connection[Row]):
             raise errors.OperationalError(problem) from error
 
 
-class Pool:
-    """At most `size` connections at a time; the last one used is used first."""
-
-    def __init__(self, connect: Callable[[], Connection], size: int, wait_seconds: float) -> None:
-        self._connect = connect
-        self._size = size
-        self.wait_seconds = wait_seconds
-        self._closed = False
-        self.reset()
-
-    def reset(self) -> object:
-        """Forget all connections, initially and in a forked child, and return the old ones."""
-        inherited = getattr(self, "_idle", None)
-        self._gate = threading.Lock()
-        self._idle: deque[Connection] = deque()
-        self._free_slots = self._size
-        self._queue: deque[threading.Lock] = deque()
-        return inherited
-
-    def take(self) -> Connection:
-        """Return a connection for the caller; the thread that waits longest is served first."""
-        if self._closed:
-            raise Unreachable(problem="it was closed")
-        self._wait_for_slot()
-        try:
-            try:
-                return self._idle.pop()
-            except IndexError:
-                return self._connect()
-        except BaseException:  # an interruption must not lose the slot
-            self._free_slot()
-            raise
-
-    def add(self, connection: Connection) -> None:
-        """Add an idle connection to the pool."""
-        self._idle.append(connection)
-
-    def give_back(self, connection: Connection) -> None:
-        """Return a connection to the pool, or close it if it is broken."""
-        try:
-            is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-            if self._closed or connection.closed or not is_idle:
-                connection.close()
-            else:
-                self._idle.append(connection)
-        finally:
-            self._free_slot()
-
-    def _wait_for_slot(self) -> None:
-        with self._gate:
-            if self._free_slots:
-                self._free_slots -= 1
-                return
-            mine = threading.Lock()
-            mine.acquire()
-            self._queue.append(mine)
-        served = False
-        try:
-            served = mine.acquire(timeout=self.wait_seconds)
-        finally:
-            if not served:
-                self._stop_waiting(mine)
-        if not served:
-            raise Busy(
-                problem=f"all {self._size} connections (postgres_pool) were in use for "
-                f"{self.wait_seconds:g} seconds"
-            )
-
-    def _stop_waiting(self, mine: threading.Lock) -> None:
-        with self._gate:
-            waiting = mine in self._queue
-            if waiting:
-                self._queue.remove(mine)
-        if not waiting:  # a slot was assigned at the last moment: pass it on
-            self._free_slot()
-
-    def _free_slot(self) -> None:
-        """Pass the slot to the thread that waits longest, or free it."""
-        with self._gate:
-            if self._queue:
-                self._queue.popleft().release()
-            else:
-                self._free_slots += 1
-
-    @property
-    def load(self) -> int:
-        """The number of threads that use a connection or wait for one."""
-        return self._size - self._free_slots + len(self._queue)
-
-    def figures(self) -> dict[str, float]:
-        """Return the pool's size and the number of used, idle and awaited connections."""
-        return {
-            "pool_size": self._size,
-            "pool_used": self._size - self._free_slots,
-            "pool_idle": len(self._idle),
-            "pool_waiting": len(self._queue),
-        }
-
-    def forget_idle(self) -> None:
-        """Close the idle connections: when one was lost, the others probably are."""
-        while self._idle:
-            try:
-                self._idle.pop().close()
-            except IndexError:
-                return
-
-    def close(self) -> None:
-        """Close the idle connections now, and the others when they are returned."""
-        self._closed = True
-        self.forget_idle()
+def is_idle(connection: Connection) -> bool:
+    """Return whether a connection is open, and in no transaction."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 def read_address(url: str, setting: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import random
 import re
 import subprocess
 import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -26,10 +25,10 @@ from psycopg.rows import dict_row
 from psycopg.sql import SQL
 
 from retain.base.clock import Clock
-from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
+from retain.base.errors import Busy, SchemaTooOld, SettingsError, StorageError
 from retain.base.settings import Settings
 from retain.storage.database import (
-    EVERY_TENANT,
+    Dialect,
     Finding,
     Row,
     SampledTable,
@@ -59,6 +58,7 @@ from retain.storage.postgres.server import (
     add_keepalive,
     choose_primary,
 )
+from retain.storage.server_database import OPEN, ServerDatabase, TransientFailure
 from retain.storage.transaction_database import forbid_in_transaction
 
 COLUMN_TYPES = {
@@ -77,8 +77,6 @@ COLUMN_TYPES = {
     # A table of the members of a JSON object, with the columns `key` and `value`, both texts.
     "{members_of_versions}": "json_each_text(cast(versions as json))",
 }
-WAIT_SECONDS = 10.0
-"""The longest wait for a connection, or for a server that restarts."""
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 SAMPLED_PAGES = 200
@@ -209,17 +207,10 @@ class PostgresTransaction:
         return [name for (name,) in self._pipeline.send(sql, [table]).rows()]
 
 
-class _TransientFailure(Exception):
-    """A failure after which a retry may succeed; `committing` if it happened during the commit."""
-
-    def __init__(self, cause: psycopg.Error, committing: bool = False) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-        self.committing = committing
-
-
-class PostgresDatabase:
+class PostgresDatabase(ServerDatabase):
     """One PostgreSQL database, shared by all threads of this process."""
+
+    dialect: Dialect = "postgres"
 
     def __init__(
         self,
@@ -228,15 +219,14 @@ class PostgresDatabase:
         now: Clock | None = None,
         wait_seconds: float | None = None,
     ) -> None:
+        super().__init__(wait_seconds, translate_error)
         parts = read_address(url, "database")
         read_address(settings.owner_database, "owner_database")
         self._settings = settings
         self._clock = now
-        self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self.name = shown_address(parts)
         url = choose_primary(url)
         self._owner_url = add_keepalive(choose_primary(settings.owner_database or url))
-        self._known_tenants: set[str] = set()
         self._primary = Server(url, settings, self._wait_seconds)
         self._primary.connect_first()
         self.is_cluster = self._primary.is_cluster
@@ -248,14 +238,13 @@ class PostgresDatabase:
             except BaseException:
                 self.close()
                 raise
-        _OPEN.add(self)
+        OPEN.add(self)
 
     # -- reading and writing ---------------------------------------------------------------
 
     def read(
         self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
     ) -> T:
-        begin = Begin(_READ, long)
         replica = self._replica
         if allow_replica and replica is not None:
             forbid_in_transaction(self)
@@ -264,8 +253,9 @@ class PostgresDatabase:
                 clock = self._clock or (lambda: reading.now)  # that of the primary
                 transaction = PostgresTransaction(reading.connection, tenant, clock)
                 try:
+                    begin = Begin(_READ, long)
                     result = self._run_on(replica, transaction, begin, work, idempotent=True)
-                except (_TransientFailure, StorageError) as error:
+                except (TransientFailure, StorageError) as error:
                     is_of_server = isinstance(error.__cause__, psycopg.Error)
                     if transaction.streams or not is_of_server:
                         raise
@@ -273,57 +263,16 @@ class PostgresDatabase:
                 else:
                     replica.count_read()
                     return result
-        return self._run_with_retries(begin, tenant, work, idempotent=True)
+        return self._run_with_retries(tenant, work, writes=False, idempotent=True, long=long)
 
-    def write(
-        self,
-        tenant: str,
-        work: Work[T],
-        *,
-        idempotent: bool = False,
-        frees_space: bool = False,
-        long: bool = False,
+    def _run_once(
+        self, tenant: str, work: Work[T], *, writes: bool, idempotent: bool, long: bool
     ) -> T:
-        def with_tenant(tx: Any) -> T:
-            if tenant not in self._known_tenants:
-                tx.send(
-                    "insert into tenants (tenant, created_at) values (:tenant, :now) on conflict do nothing"
-                )
-            return work(tx)
-
-        result = self._run_with_retries(
-            Begin(_WRITE, long), tenant, with_tenant, idempotent=idempotent
-        )
-        self._known_tenants.add(tenant)
-        return result
-
-    def _run_with_retries(self, begin: Begin, tenant: str, work: Work[T], *, idempotent: bool) -> T:
-        """Retry after lost connections and deadlocks, if the last try certainly changed nothing."""
-        forbid_in_transaction(self)
-        deadline = time.monotonic() + self._wait_seconds
-        pause = 0.01
-        in_doubt = False
-        while True:
-            try:
-                return self._run_once(begin, tenant, work, idempotent=idempotent)
-            except _TransientFailure as lost:
-                in_doubt = in_doubt or lost.committing
-                if in_doubt and (not idempotent or time.monotonic() > deadline):
-                    raise InDoubt(problem=lost) from lost.cause
-                if time.monotonic() > deadline:
-                    raise translate_error(lost.cause) from lost.cause
-            except StorageError as error:
-                if in_doubt:
-                    raise InDoubt(problem=error) from error
-                raise
-            time.sleep(random.uniform(0, pause))
-            pause = min(pause * 2, 0.5)
-
-    def _run_once(self, begin: Begin, tenant: str, work: Work[T], *, idempotent: bool) -> T:
         try:
             connection = self._primary.pool.take()
         except psycopg.Error as error:
-            raise _TransientFailure(error) from error
+            raise TransientFailure(error) from error
+        begin = Begin(_WRITE if writes else _READ, long)
         transaction = PostgresTransaction(
             connection, tenant, self._clock, is_cluster=self.is_cluster
         )
@@ -358,7 +307,7 @@ class PostgresDatabase:
             if connection.closed:
                 server.pool.forget_idle()
             if (is_transient or is_in_doubt) and not transaction.streams:
-                raise _TransientFailure(error, is_in_doubt) from error
+                raise TransientFailure(error, is_in_doubt) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
             transaction.roll_back()
@@ -370,10 +319,6 @@ class PostgresDatabase:
             server.pool.give_back(connection)
 
     # -- operating -------------------------------------------------------------------------
-
-    def tenants(self) -> list[str]:
-        sql = "select tenant from tenants where :tenant = '*' order by tenant"
-        return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
 
     def version(self) -> int:
         with self._own_connection(self._primary.url) as connection:
@@ -551,21 +496,13 @@ class PostgresDatabase:
         finally:
             partial.unlink(missing_ok=True)
 
-    def tidy_index(self) -> None:
-        """Do nothing: words are removed with their rows."""
-
-    def compact(self, *, emergency: bool = False) -> bool:
-        """Do nothing: autovacuum reuses the space."""
-        return True
-
     def close(self) -> None:
-        _OPEN.discard(self)
+        OPEN.discard(self)
         self._primary.pool.close()
         if self._replica is not None:
             self._replica.pool.close()
 
     def after_fork(self) -> list[object]:
-        """Forget the connections of the parent process, and return them."""
         abandoned = [self._primary.pool.reset()]
         if self._replica is not None:
             abandoned.append(self._replica.reset())
@@ -657,15 +594,3 @@ def expand_types(sql: str) -> str:
     for word, meaning in COLUMN_TYPES.items():
         sql = sql.replace(word, meaning)
     return sql
-
-
-_OPEN: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
-_ABANDONED: list[Any] = []
-
-
-def _after_fork() -> None:
-    for database in list(_OPEN):
-        _ABANDONED.extend(database.after_fork())
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -10,8 +10,9 @@ from psycopg import conninfo
 from psycopg.sql import SQL, Composable, Identifier
 
 from retain.base.settings import Settings
+from retain.storage.pool import Pool
 from retain.storage.postgres import citus, roles
-from retain.storage.postgres.connections import Connection, Pool, run_script, translate_error
+from retain.storage.postgres.connections import Connection, is_idle, run_script, translate_error
 
 KEEPALIVE_OPTIONS = {
     "connect_timeout": 3,
@@ -58,7 +59,13 @@ class Server:
         self._is_inspected = False
         self._settings = settings
         self._begins: dict[tuple[Begin, str], Sequence[tuple[bytes, bool]]] = {}
-        self.pool = Pool(self.connect, settings.postgres_pool, wait_seconds)
+        self.pool = Pool(
+            self.connect,
+            settings.postgres_pool,
+            wait_seconds,
+            is_usable=is_idle,
+            close=Connection.close,
+        )
 
     def connect_first(self) -> None:
         """Connect at once: a wrong address raises here, while the pool would only wait."""

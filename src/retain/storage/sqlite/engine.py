@@ -27,6 +27,7 @@ from retain.base.settings import Settings
 from retain.storage import files
 from retain.storage.database import (
     EVERY_TENANT,
+    Dialect,
     Finding,
     Row,
     SampledTable,
@@ -140,6 +141,8 @@ class SqliteTransaction:
 class SqliteDatabase:
     """One file in WAL mode, shared by the threads of this process and with other processes."""
 
+    dialect: Dialect = "sqlite"
+    is_cluster = False
     _writing: apsw.Connection | None = None
     _idle: deque[apsw.Connection] = deque(maxlen=0)
     _check_disk_at: float
@@ -163,7 +166,6 @@ class SqliteDatabase:
             )
         self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
         self.name = f"sqlite:///{path}" if path else "memory:"
-        self.is_cluster = False
         self._folder = str(self.path.parent)
         self._settings = settings
         self._wait_seconds = (
