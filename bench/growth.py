@@ -3,10 +3,14 @@
 The tenant has ten users and sessions of ten messages. For every ten messages there is a journal
 entry, a state key with an expiry, a model call and a stored response; for every hundred messages, a
 reference. Every message has a vector. The verbs are those of one user.
+
+On PostgreSQL, messages after the first 100,000 are copies of them, made by statements: to write each of
+1,000,000 takes an hour. Every user gets a text only once.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+import psycopg
 
 from bench.harness import Plan, Table, duration
 from retain import Memory, Scope, Settings
@@ -27,8 +32,11 @@ from retain.jobs.job import Job
 from retain.jobs.runner import JobRunner, all_jobs
 from retain.kinds.kind import Services
 from retain.kinds.messages.message_index import message_rows
+from retain.search.candidates import word_hash
 from retain.search.embedders import quantise
+from retain.search.retrieval import session_mark
 from retain.storage.database import Transaction
+from retain.storage.postgres.roles import SCHEMA
 
 TENANT = "acme"
 USERS = 10
@@ -58,7 +66,10 @@ def measure_growth(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> T
     for target in sizes:
         plan.progress(f"{engine}: filling up to {target:,} messages")
         with Memory.open(url, settings=Settings()) as memory:
-            fill(memory, texts.some, size, target)
+            if engine == "PostgreSQL" and target > SIZES[-1]:
+                fill_with_copies(url, size, target)
+            else:
+                fill(memory, texts.some, size, target)
             size = target
             memory.run_jobs()
         plan.progress(f"{engine}: measuring at {target:,} messages")
@@ -310,3 +321,100 @@ def put_vectors(services: Services, count: int, tx: Transaction) -> None:
     packed = quantise(vectors.astype(np.float32))
     values = [(number, *vector) for (number,), vector in zip(numbers, packed, strict=True)]
     services.index.put_vectors(tx, embedder.identity, values)
+
+
+def fill_with_copies(url: str, size: int, target: int, tenant: str = TENANT) -> None:
+    """Multiply the rows of `fill` on PostgreSQL, up to `target` messages.
+
+    Sessions are shifted by one from copy to copy, so that the copies of a text belong to different
+    users. Times are those of the original.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"set search_path = {SCHEMA}")
+        # No checks of foreign keys, and one sort for the index of words.
+        connection.execute("set session_replication_role = replica")
+        connection.execute("set synchronous_commit = off")
+        connection.execute("set maintenance_work_mem = '1GB'")
+        connection.execute("alter table search_words drop constraint search_words_pkey")
+        connection.execute(
+            "create temp table marks (session text primary key, mark int, owner int)"
+        )
+        with connection.cursor().copy("copy marks from stdin") as copy:
+            for number in range(0, target, SESSION_LENGTH):
+                session = session_id(number)
+                mark = word_hash(session_mark(session))
+                copy.write_row((session, mark, word_hash(user_id(number))))
+        row = connection.execute("select max(number) from search_items").fetchone()
+        assert row
+        for shift in range(1, target // size):
+            copy_batch(connection, shift, size, shift * row[0], tenant)
+        connection.execute(
+            """select setval(pg_get_serial_sequence('search_items', 'number'),
+                   (select max(number) from search_items))"""
+        )
+        connection.execute("alter table search_words add primary key (tenant, owner, word, number)")
+        connection.execute("vacuum analyze")
+
+
+def copy_batch(
+    connection: psycopg.Connection, shift: int, size: int, offset: int, tenant: str
+) -> None:
+    """Copy the first `size` messages and the rows that belong to them.
+
+    shift:  the number of the copy
+    offset: what to add to the number of an index row
+    """
+    with connection.transaction():
+        connection.execute(
+            """create temp table copied on commit drop as
+               select *, 'session ' || (number / %(length)s) as session,
+                   'user ' || (number / %(length)s %% %(users)s) as user,
+                   'id ' || number as id
+               from (
+                   select tenant, session_id as source, seq, content, content::json ->> 'text' as text,
+                       created_at as at, %(now)s::bigint as recent, %(now)s + %(day)s as later,
+                       ((split_part(session_id, ' ', 2)::int + %(shift)s) %% %(sessions)s
+                        + %(shift)s * %(sessions)s) * %(length)s + seq - 1 as number
+                   from messages
+                   where tenant = %(tenant)s and seq <= %(length)s
+                   and split_part(session_id, ' ', 2)::int < %(sessions)s) messages""",
+            {
+                "tenant": tenant,
+                "shift": shift,
+                "sessions": size // SESSION_LENGTH,
+                "length": SESSION_LENGTH,
+                "users": USERS,
+                "now": clock.now(),
+                "day": clock.DAY,
+            },
+        )
+        for filler in FILLERS:
+            sql = filler.sql.replace("values (", "select ").removesuffix(")")
+            sql = re.sub(r":(\w+)", r'copied."\1"', sql)
+            connection.execute(f"{sql} from copied where number %% {filler.every} = 0", ())
+        connection.execute(
+            """with added as (
+                   insert into search_items (tenant, number, kind, id, seq, part, user_id, agent,
+                       board, session_id, at, expires_at, role, author, title, text, place, digest,
+                       owner, words) overriding system value
+                   select tenant, items.number + %(offset)s, kind, marks.session, seq, part, "user", agent,
+                       board, marks.session, items.at, expires_at, role, author, title, items.text, place,
+                       digest, marks.owner, array_replace(words, old_marks.mark, marks.mark)
+                   from search_items items
+                   join copied using (tenant, seq)
+                   join marks on marks.session = copied.session
+                   join marks old_marks on old_marks.session = source
+                   where kind = 'messages' and items.id = source
+                   returning tenant, number, owner, words)
+               insert into search_words (tenant, word, owner, number)
+               select tenant, unnest(words), owner, number from added""",
+            {"offset": offset},
+        )
+        connection.execute(
+            """insert into search_vectors (tenant, number, user_id, model, scale, vector)
+               select tenant, vectors.number + %(offset)s, items.user_id, model, scale, vector
+               from search_vectors vectors
+               join search_items items using (tenant)
+               where items.number = vectors.number + %(offset)s and vectors.number <= %(last)s""",
+            {"offset": offset, "last": offset // shift},
+        )
