@@ -136,7 +136,7 @@ def extract(
     if speaker in NOT_PEOPLE:
         return []
     text = text[:MAX_CHARACTERS].replace("’", "'").replace("‘", "'")
-    language = GERMAN if GERMAN.hint.search(text) and not _ENGLISH_I.search(text) else ENGLISH
+    language = ENGLISH if _ENGLISH_I.search(text) or not GERMAN.hint.search(text) else GERMAN
     if not language.hint.search(text) or language.fiction.search(text.lower()):
         return []
     for pattern, words in language.spellings:

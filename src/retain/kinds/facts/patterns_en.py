@@ -698,6 +698,8 @@ CONTRACTIONS = (
 )
 
 SPLIT = LazyPattern(
+    # Every match starts so; without this, the alternatives are tried at every letter.
+    r"(?=[\s,;:()—])(?:"
     # A mark, with conjunctions after it; or a conjunction or "mention that" before a new subject.
     r"\s*(?:[,;:](?!\S)|[()]|\s[-–—]+\s|—)\s*(?:(?:and|but|so|plus|or)\s+)*"
     r"|\s+(?:and|but|so|because|since|as|while|though|although|plus|given that|now that|"
@@ -708,7 +710,7 @@ SPLIT = LazyPattern(
     r"|\s+(?:and|but)\s+(?=(?:(?:also|now|currently|really)\s)?"
     r"(?:work|live|speak|play|have|am|love|enjoy|hate|prefer|study|moved|got|own|drive|an?|works|"
     r"lives|speaks|plays|has|is|loves|enjoys|hates|studies|owns|drives)\b)"
-    r"|(?<!\bam)(?<!\bis)(?<!\bare)(?<!been)(?<!now)(?<!ly)\s+(?=(?:living|based) in\b)"
+    r"|(?<!\bam)(?<!\bis)(?<!\bare)(?<!been)(?<!now)(?<!ly)\s+(?=(?:living|based) in\b))"
 )
 LEAD = LazyPattern(
     r"(?:(?:oh|well|yes|yeah|yep|hi|hey|hello|ok|okay|so|and|but|also|actually|btw|by the way|fyi|"
