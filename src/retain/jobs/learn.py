@@ -27,6 +27,7 @@ from retain.jobs.session_marks import (
 )
 from retain.kinds.facts import learning
 from retain.kinds.facts.learning import Batch
+from retain.kinds.facts.proposal import Proposal
 from retain.kinds.facts.reading import Reading, read_explicit, read_with_model
 from retain.kinds.kind import Owner, Services
 from retain.models import Model
@@ -267,15 +268,22 @@ def _read_all(
     lease: leases.Lease | None = None,
 ) -> JobResult:
     """Read the unread turns of a session, batch by batch; each is committed on its own."""
+
+    def next_batch(tx: Transaction) -> tuple[Batch | None, list[Proposal]]:
+        batch = learning.read_batch(tx, session.session)
+        if model is not None or batch is None or not batch.turns:
+            return batch, []
+        return batch, learning.recent_proposals(tx, session.session)
+
     done = 0
     attempts = 0
     while attempts < MAX_ATTEMPTS:
-        batch = services.database.read(tenant, lambda tx: learning.read_batch(tx, session.session))
+        batch, recent = services.database.read(tenant, next_batch)
         if batch is None:
             return JobResult(done=done)
         if model is not None and _is_too_early(services, tenant, batch):
             return JobResult(done=done, left=1)
-        reading = _read(services, tenant, batch, model, lease)
+        reading = _read(services, tenant, batch, recent, model, lease)
         if reading is None:
             return JobResult(done=done, left=1)
         if not _commit(services, tenant, batch, reading):
@@ -297,15 +305,17 @@ def _is_too_early(services: Services, tenant: str, batch: Batch) -> bool:
 
 
 def _read(
-    services: Services, tenant: str, batch: Batch, model: Model | None, lease: leases.Lease | None
+    services: Services,
+    tenant: str,
+    batch: Batch,
+    recent: Sequence[Proposal],
+    model: Model | None,
+    lease: leases.Lease | None,
 ) -> Reading | None:
     """Return what the turns of a batch propose; None if another process took over the lease."""
     if not batch.turns:
         return Reading()
     if model is None or lease is None:
-        recent = services.database.read(
-            tenant, lambda tx: learning.recent_proposals(tx, batch.session)
-        )
         return read_explicit(batch.turns, recent)
     known, today = services.database.read(
         tenant,

@@ -77,15 +77,16 @@ class Batch:
 
 def read_batch(tx: Transaction, session: str) -> Batch | None:
     """Return the next unread turns of a session, or None if there are none."""
-    row = tx.one(
+    sent = tx.send(
         """select user_id, agent, attributes, first_seq from sessions
            where tenant = :tenant and id = :session""",
         session=session,
     )
-    if row is None:
-        return None
-    user, agent, attributes, first = row
     position = read_position(tx, session)
+    sessions = sent.rows()
+    if not sessions:
+        return None
+    user, agent, attributes, first = sessions[0]
     rows = tx.all(
         """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at,
                   chatter
@@ -245,22 +246,23 @@ def commit(
 
 def _is_unchanged(tx: Transaction, batch: Batch) -> bool:
     """Return whether the position and the turns of a batch are as they were read."""
-    session = tx.one(
+    users = tx.send(
         "select user_id from sessions where tenant = :tenant and id = :session",
         session=batch.session,
     )
-    if session != (batch.user,) or read_position(tx, batch.session) != batch.position:
-        return False
-    if not batch.messages:
-        return True
-    stored = tx.all(
+    first, last = (batch.messages[0][0], batch.messages[-1][0]) if batch.messages else (0, 0)
+    stored = tx.send(
         """select seq, content from messages where tenant = :tenant and session_id = :session
            and seq >= :first and seq <= :last and chatter = 0""",
         session=batch.session,
-        first=batch.messages[0][0],
-        last=batch.messages[-1][0],
+        first=first,
+        last=last,
     )
-    return set(batch.messages) <= set(stored)
+    return (
+        read_position(tx, batch.session) == batch.position
+        and users.rows() == [(batch.user,)]
+        and set(batch.messages) <= set(stored.rows())
+    )
 
 
 def _learn(
