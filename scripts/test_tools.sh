@@ -4,7 +4,7 @@
 #   test_tools.sh suites      the MCP conformance suite and memory server
 #   test_tools.sh clients     the same with the MCP inspector and third-party clients, for the slow tests
 #   test_tools.sh packages    the distribution's PostgreSQL, PgBouncer, Chromium, strace and libfaketime
-#   test_tools.sh deployment  its HAProxy and debootstrap, for the tests of the containers; H2, Java and Liquibase, for those of Oracle
+#   test_tools.sh deployment  its HAProxy, debootstrap, Patroni and etcd, for the tests of deployments; H2, Java and Liquibase, for those of Oracle
 set -euo pipefail
 
 node=.cache/node
@@ -67,7 +67,8 @@ install_packages() {
 }
 
 install_deployment() {
-    find_missing haproxy debootstrap
+    find_missing haproxy debootstrap patroni
+    command -v etcd >/dev/null || missing+=(etcd-server python3-etcd)
     [ -e /usr/share/java/h2.jar ] || missing+=(libh2-java)
     command -v java >/dev/null || missing+=(default-jre-headless)
     install_missing
