@@ -159,7 +159,9 @@ def _can_be_created(settings: Settings) -> bool:
 
 def _check_settings(settings: Settings) -> Iterator[Check]:
     origins = ", ".join(sorted(set(settings.origins.values()))) or "all defaults"
-    yield Check("settings", "ok", f"Set: {counted(len(settings.origins), 'setting')} ({origins}).")
+    yield Check(
+        "settings", "ok", f"{counted(len(settings.origins), 'setting')} configured ({origins})."
+    )
     model = settings.model or settings.summary_model not in ("", EXTRACTIVE)
     needed_extras = {
         "models": ("pydantic_ai", bool(model)),

@@ -65,15 +65,15 @@ _DAYS_PER_UNIT = {
 DAYS_PER_UNIT = {word: days for days, words in _DAYS_PER_UNIT.items() for word in words.split()}
 
 
-def _any_of(names: Iterable[str]) -> str:
+def any_of(names: Iterable[str]) -> str:
     """Return a pattern for one of several names, the longest first."""
     return "|".join(sorted(names, key=len, reverse=True))
 
 
-NUMBER = rf"(?:\d{{1,3}}|(?:an? |ein )?(?:{_any_of(NUMBERS)}))"
-UNIT = rf"(?:{_any_of(DAYS_PER_UNIT)})"
+NUMBER = rf"(?:\d{{1,3}}|(?:an? |ein )?(?:{any_of(NUMBERS)}))"
+UNIT = rf"(?:{any_of(DAYS_PER_UNIT)})"
 LAST = r"(?:past|last|previous|(?:letzt|vergangen|vorig)e[mnrs]?)"
-_MONTH = rf"({_any_of(MONTHS)})"
+_MONTH = rf"({any_of(MONTHS)})"
 _YEAR = r"((?:19|20)\d\d)"
 _BEFORE_MONTH = LazyPattern(
     r"\b(?:in|since|during|until|last|this|im|seit|bis|anfang|mitte|ende|letzte[nrs]?) $",
@@ -286,9 +286,7 @@ _READERS = (
     (_compile(rf"\b{LAST} (?:({NUMBER}) )?({UNIT}|weekends?|Wochenenden?)\b"), _past),
     (_compile(rf"\b(?:this|diese[mnrs]?) ({UNIT})\b"), _this),
     (
-        _compile(
-            rf"\b(?:last|this past|on|am|letzten|vergangenen|vorigen) ({_any_of(WEEKDAYS)})\b"
-        ),
+        _compile(rf"\b(?:last|this past|on|am|letzten|vergangenen|vorigen) ({any_of(WEEKDAYS)})\b"),
         _weekday,
     ),
     (

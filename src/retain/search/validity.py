@@ -7,13 +7,12 @@ ends instead: `since last May` becomes the first of that May. Both share the tab
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from retain.base.lazy_pattern import LazyPattern
-from retain.search.times import DAYS_PER_UNIT, MONTHS, NUMBER, NUMBERS, UNIT, WEEKDAYS
+from retain.search.times import DAYS_PER_UNIT, MONTHS, NUMBER, NUMBERS, UNIT, WEEKDAYS, any_of
 
 Tense = Literal["past", "future"]
 """Direction in which a time without a year is read: `in May` is the last May or the next one."""
@@ -36,15 +35,10 @@ _DAY_OFFSETS = {
 DAY_OFFSETS = {name: days for days, names in _DAY_OFFSETS.items() for name in names.split()}
 
 
-def _any_of(names: Iterable[str]) -> str:
-    """Return a pattern for one of several names, the longest first."""
-    return "|".join(sorted(names, key=len, reverse=True))
-
-
-_MONTH = rf"(?:{_any_of(MONTHS)})\b\.?"
+_MONTH = rf"(?:{any_of(MONTHS)})\b\.?"
 _YEAR = r"(?:19|20)\d\d\b"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|\.)?"
-_NAMED = rf"(?:{_any_of(WEEKDAYS)}|{_any_of(SEASONS)}|{_MONTH}|{UNIT}|weekend|Wochenende)\b"
+_NAMED = rf"(?:{any_of(WEEKDAYS)}|{any_of(SEASONS)}|{_MONTH}|{UNIT}|weekend|Wochenende)\b"
 _LAST = r"(?:last|this past|(?:letzt|vergangen|vorig)e[mnrs]?)"
 _NEXT = r"(?:next|this coming|(?:nächst|kommend)e[mnrs]?)"
 _THIS = r"(?:this|diese[mnrs]?)"
@@ -57,16 +51,16 @@ _DATE = (
     rf"|{_MONTH} {_DAY}\b(?:,? {_YEAR})?"
     rf"|{_MONTH}(?:,? (?:of )?{_YEAR})?"
     rf"|(?:the year |Jahr )?{_YEAR}"
-    rf"|(?:{_any_of(SEASONS)})(?: of)? {_YEAR})"
+    rf"|(?:{any_of(SEASONS)})(?: of)? {_YEAR})"
 )
 # A time that is relative to the message: `last May`, `next year`, `two weeks ago`, `tomorrow`.
 _RELATIVE = (
     rf"(?:(?:{_LAST}|{_NEXT}|{_THIS}) {_NAMED}"
     rf"|(?:about |around |over |almost )?{NUMBER} {UNIT} ago"
     rf"|vor {NUMBER} {UNIT}\b"
-    rf"|(?:the day before |the day after )?(?:{_any_of(DAY_OFFSETS)})\b)"
+    rf"|(?:the day before |the day after )?(?:{any_of(DAY_OFFSETS)})\b)"
 )
-_WEEKDAY = rf"(?:{_any_of(WEEKDAYS)})\b"
+_WEEKDAY = rf"(?:{any_of(WEEKDAYS)})\b"
 _PERIOD = rf"(?:(?:{_PART})?(?:{_DATE}|{_RELATIVE}|{_WEEKDAY}))"
 _AHEAD = rf"in (?:about |around )?{NUMBER} {UNIT}\b"
 _ARTICLE = r"(?:(?:the|dem|der|den|zum|zur|in|on|im|am) )?"
@@ -96,8 +90,8 @@ _UNITS_AWAY = _compile(
 _SHIFTED = _compile(rf"({_LAST}|{_NEXT}|{_THIS}) ({_NAMED})")
 # A word that every time has, in lower case: most texts have none, and need no further look.
 _ANY_TIME = LazyPattern(
-    rf"\d|\b(?:{_any_of(MONTHS)}|{_any_of(WEEKDAYS)}|{_any_of(SEASONS)}|{_any_of(DAYS_PER_UNIT)}"
-    rf"|{_any_of(DAY_OFFSETS)}|weekend|wochenende)\b"
+    rf"\d|\b(?:{any_of(MONTHS)}|{any_of(WEEKDAYS)}|{any_of(SEASONS)}|{any_of(DAYS_PER_UNIT)}"
+    rf"|{any_of(DAY_OFFSETS)}|weekend|wochenende)\b"
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _YEAR_NUMBER = re.compile(r"\b(?:19|20)\d\d\b")

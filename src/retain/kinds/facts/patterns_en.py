@@ -159,7 +159,6 @@ NAME_WORD = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ][\w-]*"
 NAME = rf"(?:Dr\.? |Prof\.? |Professor |Mrs?\.? |Ms\.? )?{NAME_WORD}(?: {NAME_WORD}){{0,2}}"
 PLACE = rf"(?:the )?(?:{CAPITAL})(?: (?:of |de |la |upon |del )?(?:{CAPITAL})){{0,3}}"
 ORGANISATION = rf"(?:{PLACE}|(?:an?|the) (?:[\w-]+ ){{0,3}}{any_of(WORKPLACES)})"
-ARTICLE = r"(?:an?|the|my|our|this|two|three|four|five|\d) "
 PRODUCT = rf"(?:{CAPITAL})(?: (?:{CAPITAL}|v?\d[\w.]*)){{0,3}}"
 # Up to three words before a job, which may not begin another phrase: "a friend of a nurse".
 JOB = (
