@@ -480,7 +480,7 @@ class OracleDatabase(ServerDatabase):
         connection = connections.open_connection(self._address)
         try:
             self._set_up(connection)
-        except BaseException:
+        except BaseException:  # an interruption must not leave the connection open
             connections.close(connection)
             raise
         return connection

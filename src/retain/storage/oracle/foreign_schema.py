@@ -148,7 +148,7 @@ class ForeignSchema:
             with connection.cursor() as cursor:
                 for statement in _SESSION:
                     cursor.execute(statement)
-        except BaseException:
+        except BaseException:  # an interruption must not leave the connection open
             connection.close()
             raise
         return connection

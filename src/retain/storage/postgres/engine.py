@@ -235,7 +235,7 @@ class PostgresDatabase(ServerDatabase):
             self._replica = Replica(settings.read_database, settings, self._primary)
             try:
                 self._replica.open()
-            except BaseException:
+            except BaseException:  # an interruption must not leave connections open
                 self.close()
                 raise
         OPEN.add(self)

@@ -122,7 +122,7 @@ class Replica(Server):
             return None  # the read from the primary tries again, or raises
         try:
             position = self._read_position()
-        except BaseException as error:
+        except BaseException as error:  # give the connection back in any case
             self.pool.give_back(connection)
             if isinstance(error, _PrimaryFailure):
                 return None
@@ -184,7 +184,7 @@ class Replica(Server):
         try:
             connection.answer_seconds = ANSWER_SECONDS
             self._compare(connection)
-        except BaseException:
+        except BaseException:  # an interruption must not leave the connection open
             connection.close()
             raise
         return connection
