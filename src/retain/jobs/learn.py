@@ -8,7 +8,7 @@ next try in `fact_positions`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -56,6 +56,15 @@ MAX_CALL_TOKENS = 12_500
 """About the tokens of the largest call: instructions, known facts, turns and answer."""
 UNKNOWN_CALL_TOKENS = 8_000
 """The tokens of a call for which the service reports none."""
+_POSITION = """from fact_positions
+            where fact_positions.tenant = :tenant and session_id = sessions.id"""
+_SESSIONS = SESSIONS.replace(
+    "\n    from sessions",
+    f""",
+        coalesce((select seq {_POSITION}), 0), (select retry_at {_POSITION})
+    from sessions""",
+)
+"""Sessions with the number of their last message, their position and the time of the next try."""
 
 
 class _Stopped(Exception):
@@ -80,13 +89,13 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     mark, retries = services.database.read(
         tenant, lambda tx: (_read_mark(tx), _retries(tx, tx.now, SESSIONS_PER_RUN))
     )
-    due = {item.session: item for item in _unread(services, tenant, retries)}
+    due = {item.session: item for item in _unread(retries, mark.now)}
     looked_at = 0
     upto = None
-    sessions = active_sessions(services, tenant, mark.since)
+    sessions = active_sessions(services, tenant, mark.since, _SESSIONS)
     while rows := list(islice(sessions, SESSIONS_PER_READ)):
         looked_at += len(rows)
-        due |= {item.session: item for item in _unread(services, tenant, rows)}
+        due |= {item.session: item for item in _unread(rows, mark.now)}
         if len(due) >= SESSIONS_PER_RUN:
             upto = rows[-1][3]
             break
@@ -124,12 +133,10 @@ def due_sessions(services: Services, tenant: str, limit: int = MAX_BACKLOG) -> l
     mark, retries = services.database.read(
         tenant, lambda tx: (_read_mark(tx), _retries(tx, 2**62, MAX_BACKLOG))
     )
-    unread = _unread(services, tenant, retries, include_waiting=True)
-    sessions = {item.session for item in unread}
-    active = active_sessions(services, tenant, mark.since)
+    sessions = {item.session for item in _unread(retries)}
+    active = active_sessions(services, tenant, mark.since, _SESSIONS)
     while len(sessions) < limit and (rows := list(islice(active, SESSIONS_PER_READ))):
-        unread = _unread(services, tenant, rows, include_waiting=True)
-        sessions |= {item.session for item in unread}
+        sessions |= {item.session for item in _unread(rows)}
     return sorted(sessions)[:limit]
 
 
@@ -166,7 +173,7 @@ def _read_mark(tx: Transaction) -> Mark:
 def _retries(tx: Transaction, until: int, size: int) -> list[Row]:
     """Return the sessions to look at again, longest due first, as `active_sessions` does."""
     return tx.all(
-        f"""{SESSIONS} and id in (
+        f"""{_SESSIONS} and id in (
                 select session_id from fact_positions
                 where tenant = :tenant and retry_at <= :until order by retry_at limit :size)""",
         until=until,
@@ -174,27 +181,17 @@ def _retries(tx: Transaction, until: int, size: int) -> list[Row]:
     )
 
 
-def _unread(
-    services: Services, tenant: str, rows: Sequence[Row], *, include_waiting: bool = False
-) -> list[_Due]:
-    """Return the sessions that have messages after their position and need not wait."""
+def _unread(rows: Sequence[Row], now: int | None = None) -> list[_Due]:
+    """Return the sessions of `_SESSIONS` that have messages after their position.
 
-    def work(tx: Transaction) -> Iterator[_Due]:
-        sent = [
-            tx.send(
-                """select seq, retry_at from fact_positions
-                   where tenant = :tenant and session_id = :session""",
-                session=row[0],
-            )
-            for row in rows
-        ]
-        for (id, user, agent, _, _, first, last), result in zip(rows, sent, strict=True):
-            seq, retry_at = next(iter(result.rows()), (0, None))
-            is_waiting = retry_at is not None and retry_at > tx.now
-            if last > max(seq, first - 1) and (include_waiting or not is_waiting):
-                yield _Due(id, user, agent)
-
-    return services.database.read(tenant, lambda tx: list(work(tx))) if rows else []
+    now: leave out those that wait for a later try
+    """
+    unread = []
+    for id, user, agent, _, _, first, last, seq, retry_at in rows:
+        is_waiting = now is not None and retry_at is not None and retry_at > now
+        if last > max(seq, first - 1) and not is_waiting:
+            unread.append(_Due(id, user, agent))
+    return unread
 
 
 def _finish(

@@ -76,15 +76,17 @@ def move_mark(tx: Transaction, mark: Mark, upto: int | None = None) -> None:
     )
 
 
-def active_sessions(services: Services, tenant: str, since: int) -> Iterator[Row]:
-    """Yield the rows of `SESSIONS` that were active since a moment, oldest first."""
+def active_sessions(
+    services: Services, tenant: str, since: int, sessions: str = SESSIONS
+) -> Iterator[Row]:
+    """Yield the rows of `sessions` that were active since a moment, oldest first."""
     at = -1
     id = ""
     while True:
         rows = services.database.read(
             tenant,
             lambda tx, at=at, id=id: tx.all(  # type: ignore[misc]
-                f"""{SESSIONS} and touched_at >= :since and (touched_at, id) > (:at, :id)
+                f"""{sessions} and touched_at >= :since and (touched_at, id) > (:at, :id)
                     order by touched_at, id limit :size""",
                 since=since,
                 at=at,
