@@ -2,8 +2,8 @@
 
 A test that takes `url`, `memory` or `me` runs once per engine. By default these are SQLite and the
 modern PostgreSQL for the packages of storage and search, and SQLite alone for the others, which do
-not see which engine they use; `ENGINES=all` (`make test-all`) runs every test on all three. By
-default, tests/test_every_kind.py calls every verb of every kind on PostgreSQL. A test that
+not see which engine they use; `ENGINES=all` (`make test-all`) runs every test on all three, and
+`ENGINES=h2` on H2 in Oracle mode. By default, tests/test_every_kind.py calls every verb of every kind on PostgreSQL. A test that
 parametrizes `engine` itself keeps its own list. Servers are started once per run, and files lie in
 memory where there is enough of it, except those of tests/chaos.
 """
@@ -205,6 +205,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             seen.add(name_of(item))
         if is_second or is_long or is_repeated or "h2" in parameters:
             item.add_marker(pytest.mark.slow)
+        mark = item.get_closest_marker("not_on_h2")
+        if mark and "h2" in parameters:
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
 def position(item: pytest.Item) -> int:

@@ -318,6 +318,8 @@ def in_h2(sql: str) -> str:
     if "DBMS_LOB.COMPARE" in sql:
         sql = parse_one(sql, read="oracle").transform(_compare_texts).sql("oracle")
     sql = sql.replace("IDENTITY (ORDER)", "IDENTITY")
+    # H2's `ltrim` removes only the first one of several characters.
+    sql = re.sub(r"LTRIM\(([^,]+), '(\s+)'\)", r"REGEXP_REPLACE(\1, '^[\2]+', '')", sql)
     sql = re.sub(r"LENGTHB\(|DBMS_LOB\.GETLENGTH\(", "OCTET_LENGTH(", sql)
     return sql.replace("TO_CLOB(", "(")
 

@@ -17,26 +17,29 @@ from tests.h2 import H2Database
 GIVEN = "TEST_ORACLE"
 """The address of a server, from RETAIN_TEST_ORACLE."""
 H2_URL = "oracle://sa:secret@h2:1521/test"
+SECOND_H2_URL = "oracle://sa:secret@h2:1521/beside"
 _open_connection = connections.open_connection
 
 
 @cache
-def h2() -> H2Database:
-    """Return the H2 database of this process, which addresses with the host `h2` mean from now on."""
-    database = H2Database()
-
-    def open_connection(address: Address) -> Any:
-        return database.connect() if address.host == "h2" else _open_connection(address)
-
-    connections.open_connection = open_connection
-    return database
+def h2(service: str) -> H2Database:
+    """Return the H2 database of this process for a name of a service."""
+    return H2Database()
 
 
-def oracle_database(engine: str) -> Iterator[str]:
+def open_connection(address: Address) -> Any:
+    """Open a connection to H2 if the host of the address is `h2`."""
+    if address.host == "h2":
+        return h2(address.parameters["service_name"]).connect()
+    return _open_connection(address)
+
+
+def oracle_database(engine: str, url: str = H2_URL) -> Iterator[str]:
     """Yield the address of an empty, migrated database; its rows are removed after the test."""
     if engine == "h2":
-        h2()
-    url = H2_URL if engine == "h2" else os.environ[GIVEN]
+        connections.open_connection = open_connection
+    else:
+        url = os.environ[GIVEN]
     Memory.open(url, settings=Settings()).close()
     try:
         yield url

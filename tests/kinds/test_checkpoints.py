@@ -355,6 +355,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.not_on_h2("counts rows by the statistics of PostgreSQL")
 def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
     """With 1,000 steps, reading the newest, a middle one, a page and adding a step cost as
     much as with 10.

@@ -387,6 +387,9 @@ def test_an_escape_that_a_server_cannot_decode_breaks_no_filter(memory: Memory) 
     assert len(me.items.list(("p",), where={"a": "x"})) == 4
 
 
+@pytest.mark.not_on_h2(
+    "Oracle takes no parameter as a JSON path, so retain checks the fields itself"
+)
 def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only rows that the filter may match leave the database."""
 

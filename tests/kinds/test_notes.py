@@ -486,6 +486,7 @@ def wait_for_exit(writer: subprocess.Popen[str]) -> None:
     writer.stdout.close()
 
 
+@pytest.mark.not_on_h2("H2 is in the memory of this process")
 def test_two_processes_lose_nothing(url: str, me: Scope) -> None:
     """All appends are stored, and each section has its last content."""
     me.notes.overwrite("# one\n\n# two\n\n# Log")
@@ -531,6 +532,7 @@ def test_a_cursor_from_before_an_erasure(memory: Memory, me: Scope) -> None:
     assert received == [[1], [1, 2], [], [4], [4, 5]]
 
 
+@pytest.mark.not_on_h2("H2 is in the memory of this process")
 def test_a_waiting_client_sees_changes_of_another_process(url: str, me: Scope) -> None:
     """The waiting call returns with the change."""
     before = me.notes.overwrite("# far\n\n# Log")

@@ -41,7 +41,7 @@ WEIRD = (
 
 
 class Raw:
-    """A connection that bypasses row-level security, tenants and foreign keys, for both engines."""
+    """A connection that bypasses row-level security, tenants and foreign keys."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -52,6 +52,31 @@ class Raw:
         if isinstance(cursor, psycopg.Cursor) and cursor.description is None:
             return []
         return [tuple(row) for row in cursor.fetchall()]
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables."""
+        sql = "select name from sqlite_master where type = 'table'"
+        if isinstance(self._connection, psycopg.Connection):
+            sql = "select 'retain.' || tablename from pg_tables where schemaname = 'retain'"
+        return [name for (name,) in self.all(sql)]
+
+
+class OracleRaw(Raw):
+    """The same for Oracle, or H2 in its place; foreign keys hold."""
+
+    def all(self, sql: str) -> list[tuple[Any, ...]]:
+        from sqlglot import parse_one  # needs the extra `oracle`
+
+        cursor = self._connection.cursor()
+        cursor.execute(parse_one(sql, read="postgres").sql("oracle", identify=True))
+        rows = cursor.fetchall() if cursor.description else []
+        self._connection.commit()
+        return rows
+
+    def tables(self) -> list[str]:
+        from retain.storage.oracle.dialect import schema
+
+        return list(schema().keys)
 
 
 @contextmanager
@@ -64,6 +89,12 @@ def raw(url: str) -> Iterator[Raw]:
             yield Raw(connection)
         finally:
             connection.close()
+    elif url.startswith("oracle:"):
+        from retain.storage.oracle import connections  # needs the extra `oracle`
+        from retain.storage.oracle.address import read_address
+
+        with connections.open_connection(read_address(url, "database")) as server:
+            yield OracleRaw(server)
     else:
         with psycopg.connect(url, autocommit=True) as server:
             server.execute("set search_path = retain; set session_replication_role = replica")

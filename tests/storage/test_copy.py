@@ -48,6 +48,10 @@ def beside(engine: str, tmp_path: Path) -> Iterator[str]:
     """Yield the URL of another empty database."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/beside.db"
+    elif engine == "h2":
+        from tests.oracle import SECOND_H2_URL, oracle_database  # needs the extra `oracle`
+
+        yield from oracle_database(engine, SECOND_H2_URL)
     else:
         yield from new_database(engine)
 

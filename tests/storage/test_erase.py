@@ -123,14 +123,10 @@ def fill_audited(memory: Memory, word: str) -> None:
 
 def rows_with(url: str, word: str) -> dict[str, int]:
     """Return how many rows of which table contain a word, seen past every protection."""
-    sql = "select name from sqlite_master where type = 'table'"
-    if not url.startswith("sqlite"):
-        sql = "select 'retain.' || tablename from pg_tables where schemaname = 'retain'"
     with raw(url) as database:
-        tables = [name for (name,) in database.all(sql)]
         counts = {
             table: sum(word in repr(row) for row in database.all(f"select * from {table}"))
-            for table in tables
+            for table in database.tables()
         }
     return {table: count for table, count in counts.items() if count}
 
@@ -156,6 +152,7 @@ def test_no_word_of_an_erased_user_stays_in_any_table(
     assert memory.erase("ada", tenant="acme").audit_subjects_hashed == 0
 
 
+@pytest.mark.not_on_h2("the audit log is append-only for a working user; here is only the owner")
 def test_an_erasure_keeps_the_audit_rows_of_others(memory: Memory) -> None:
     principal = Principal("acme", PERMISSIONS, "ci (k1)")
     for user in ("ada", "bob"):
