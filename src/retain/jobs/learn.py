@@ -56,15 +56,6 @@ MAX_CALL_TOKENS = 12_500
 """About the tokens of the largest call: instructions, known facts, turns and answer."""
 UNKNOWN_CALL_TOKENS = 8_000
 """The tokens of a call for which the service reports none."""
-_POSITION = """from fact_positions
-            where fact_positions.tenant = :tenant and session_id = sessions.id"""
-_SESSIONS = SESSIONS.replace(
-    "\n    from sessions",
-    f""",
-        coalesce((select seq {_POSITION}), 0), (select retry_at {_POSITION})
-    from sessions""",
-)
-"""Sessions with the number of their last message, their position and the time of the next try."""
 
 
 class _Stopped(Exception):
@@ -92,7 +83,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
     due = {item.session: item for item in _unread(retries, mark.now)}
     looked_at = 0
     upto = None
-    sessions = active_sessions(services, tenant, mark.since, _SESSIONS)
+    sessions = active_sessions(services, tenant, mark.since)
     while rows := list(islice(sessions, SESSIONS_PER_READ)):
         looked_at += len(rows)
         due |= {item.session: item for item in _unread(rows, mark.now)}
@@ -134,7 +125,7 @@ def due_sessions(services: Services, tenant: str, limit: int = MAX_BACKLOG) -> l
         tenant, lambda tx: (_read_mark(tx), _retries(tx, 2**62, MAX_BACKLOG))
     )
     sessions = {item.session for item in _unread(retries)}
-    active = active_sessions(services, tenant, mark.since, _SESSIONS)
+    active = active_sessions(services, tenant, mark.since)
     while len(sessions) < limit and (rows := list(islice(active, SESSIONS_PER_READ))):
         sessions |= {item.session for item in _unread(rows)}
     return sorted(sessions)[:limit]
@@ -173,7 +164,7 @@ def _read_mark(tx: Transaction) -> Mark:
 def _retries(tx: Transaction, until: int, size: int) -> list[Row]:
     """Return the sessions to look at again, longest due first, as `active_sessions` does."""
     return tx.all(
-        f"""{_SESSIONS} and id in (
+        f"""{SESSIONS} and id in (
                 select session_id from fact_positions
                 where tenant = :tenant and retry_at <= :until order by retry_at limit :size)""",
         until=until,
@@ -182,7 +173,7 @@ def _retries(tx: Transaction, until: int, size: int) -> list[Row]:
 
 
 def _unread(rows: Sequence[Row], now: int | None = None) -> list[_Due]:
-    """Return the sessions of `_SESSIONS` that have messages after their position.
+    """Return the sessions of `SESSIONS` that have messages after their position.
 
     now: leave out those that wait for a later try
     """

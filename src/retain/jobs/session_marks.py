@@ -24,9 +24,14 @@ MARK_INTERVAL = clock.MINUTE
 SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
         coalesce((select seq from messages
                   where messages.tenant = :tenant and session_id = sessions.id
-                  order by seq desc limit 1), 0)
+                  order by seq desc limit 1), 0),
+        coalesce((select seq from fact_positions
+                  where fact_positions.tenant = :tenant and session_id = sessions.id), 0),
+        (select retry_at from fact_positions
+         where fact_positions.tenant = :tenant and session_id = sessions.id)
     from sessions where tenant = :tenant"""
-"""Sessions with the number of their last message."""
+"""Sessions with the numbers of their last message and of the last one that facts were learned from,
+and when to learn again from a session that failed."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +81,15 @@ def move_mark(tx: Transaction, mark: Mark, upto: int | None = None) -> None:
     )
 
 
-def active_sessions(
-    services: Services, tenant: str, since: int, sessions: str = SESSIONS
-) -> Iterator[Row]:
-    """Yield the rows of `sessions` that were active since a moment, oldest first."""
+def active_sessions(services: Services, tenant: str, since: int) -> Iterator[Row]:
+    """Yield the rows of `SESSIONS` that were active since a moment, oldest first."""
     at = -1
     id = ""
     while True:
         rows = services.database.read(
             tenant,
             lambda tx, at=at, id=id: tx.all(  # type: ignore[misc]
-                f"""{sessions} and touched_at >= :since and (touched_at, id) > (:at, :id)
+                f"""{SESSIONS} and touched_at >= :since and (touched_at, id) > (:at, :id)
                     order by touched_at, id limit :size""",
                 since=since,
                 at=at,

@@ -217,7 +217,7 @@ def _over_threshold(services: Services, tenant: str, rows: Iterable[Row]) -> lis
     """Return the sessions with more messages than the threshold that no summary covers."""
     threshold = services.settings.summary_threshold
     sessions = {}
-    for session, user, agent, _, covered, first, last in rows:
+    for session, user, agent, _, covered, first, last, *_ in rows:
         begin = max(covered + 1, first)
         if last - begin >= threshold and _is_over_threshold(services, tenant, session, begin):
             sessions[session] = _Due(session, user, agent)
