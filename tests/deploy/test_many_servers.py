@@ -195,7 +195,9 @@ class Load:
             assert not caller.is_alive()
         numbers = list(range(self.first, self.last_event() + 1))
         until(lambda: numbers[-1] in self.follower.numbers)
-        until(lambda: numbers[-1] in self.receiver.numbers)
+        # Webhooks are sent one event after the other, so they may be minutes behind on a busy machine.
+        sent = self.receiver.deliveries
+        until(lambda: bool(sent) and sent[-1].data["number"] == numbers[-1], lambda: len(sent))
         return numbers
 
     def last_event(self) -> int:
@@ -236,10 +238,14 @@ class Load:
             assert stored == caller.acknowledged
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
+def until(condition: Callable[[], bool], progress: Callable[[], int] = lambda: 0) -> None:
+    """Wait until a condition holds, while there is progress."""
     deadline = time.monotonic() + PATIENCE
+    reached = progress()
     while not condition():
+        if progress() != reached:
+            deadline = time.monotonic() + PATIENCE
+            reached = progress()
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
