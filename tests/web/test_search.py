@@ -31,6 +31,7 @@ def me(memory: Memory) -> Scope:
 @pytest.mark.smoke
 def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     """Kind, search methods, reason and marked words; text is never HTML."""
+    me.facts.add("Clara has a kayak.", subject="Clara")
     page = web.open("/search")
     page.get_by_label("Search everything").fill("who has a kayak?")
     result = page.get_by_role("list", name="Found", exact=True)
@@ -38,6 +39,9 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     expect(hits).to_have_count(6)
     expect(page).to_have_url(re.compile(r"/search\?q=who\+has\+a\+kayak"))
     expect(page.get_by_text(re.compile(r"^\d+ by words"))).to_be_visible()
+    expect(page.get_by_text("1 fact and 6 hits")).to_be_visible()
+    fact = page.get_by_role("list", name="Facts", exact=True).get_by_role("article")
+    expect(fact).to_contain_text("Clara has a kayak.")
     message = hits.filter(has_text="Clara paddles")
     expect(message.locator("mark")).to_have_text(["kayak"])
     expect(message).to_contain_text("in A trip")

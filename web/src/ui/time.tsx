@@ -61,6 +61,9 @@ export function date(at: string): string {
 /** A number with thousands separators. */
 export const count = (value: number) => value.toLocaleString("en");
 
+/** A number and its noun. */
+export const plural = (amount: number, noun: string) => `${count(amount)} ${noun}${amount === 1 ? "" : "s"}`;
+
 /** A size in bytes. */
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB"];

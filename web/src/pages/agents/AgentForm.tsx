@@ -21,7 +21,7 @@ export function AgentForm({ name, draft, change, disabled = false }: Props) {
           rows={10}
           value={draft.prompt}
           onChange={(event) => set({ prompt: event.target.value })}
-          placeholder={`You are ${name || "Scout"}. You help to plan trips, and you ask before you book.`}
+          placeholder={`For example: You are ${name || "Scout"}. You help to plan trips, and you ask before you book.`}
         />
       </Field>
       <Field

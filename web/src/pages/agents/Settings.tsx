@@ -65,7 +65,7 @@ export function Settings({ name, agent, saved }: Props) {
     <form onSubmit={submit}>
       {!agent && (
         <p className="card quiet">
-          {name} uses the defaults: the main model and the prompt “You are {name}.”. Save this form to change them.
+          {name} uses the defaults: the main model, and “You are {name}.” as its prompt. Save this form to change them.
         </p>
       )}
       {!may("write") && <p className="card quiet">Your key allows reading only: you cannot change this.</p>}

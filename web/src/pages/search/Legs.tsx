@@ -1,7 +1,7 @@
 // The retrievers that ran, their state, and the number of hits of each.
 import type { SearchResults } from "../../api/index";
 import { leg } from "../../refs/signals";
-import { count } from "../../ui/time";
+import { count, plural } from "../../ui/time";
 import css from "./search.module.css";
 
 export function Legs({ results }: { results: SearchResults }) {
@@ -9,7 +9,8 @@ export function Legs({ results }: { results: SearchResults }) {
   return (
     <p className={css.searchLegs} role="status">
       <b>
-        {count(results.hits.length)} {results.hits.length === 1 ? "hit" : "hits"}
+        {results.facts.length > 0 && `${plural(results.facts.length, "fact")} and `}
+        {plural(results.hits.length, "hit")}
       </b>
       {Object.entries(results.legs).map(([name, status]) => {
         if (!status.startsWith("ran")) {

@@ -90,14 +90,20 @@ function Results({ search, change }: { search: SearchQuery; change: (change: Par
       {noKeywordMatch(found) && <p role="status">{NO_KEYWORD_MATCH}</p>}
       {found.length === 0 && <NoResults search={search} change={change} />}
       <Legs results={results} />
-      {found.length > 0 && (
-        <ol className={css.hits} aria-label="Found">
-          {found.map((hit) => (
-            <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
-              <HitCard hit={hit} question={question} sessions={sessions} openRef={setOpened} />
-            </li>
-          ))}
-        </ol>
+      {[
+        { label: "Facts", hits: results.facts },
+        { label: "Found", hits: results.hits },
+      ].map(
+        ({ label, hits }) =>
+          hits.length > 0 && (
+            <ol key={label} className={css.hits} aria-label={label}>
+              {hits.map((hit) => (
+                <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
+                  <HitCard hit={hit} question={question} sessions={sessions} openRef={setOpened} />
+                </li>
+              ))}
+            </ol>
+          ),
       )}
       {results.hits.length >= limit && limit < RESULT_LIMIT && (
         <button

@@ -44,7 +44,8 @@ export function grouped(items: readonly Item[]): Group[] {
 /** A share in percent for display. */
 export function percent(part: number, total: number): string {
   const share = total > 0 ? (100 * part) / total : 0;
-  return share > 0 && share < 1 ? "< 1 %" : `${Math.round(share)} %`;
+  if (share > 0 && share < 1) return "< 1 %";
+  return share > 99 && share < 100 ? "> 99 %" : `${Math.round(share)} %`;
 }
 
 export const keyOf = (item: Item) => `${item.layer} ${item.source}`;

@@ -67,6 +67,7 @@ test("the slider covers the range in even factors, and converts back", () => {
 
 test("a share in percent", () => {
   expect([percent(0, 10), percent(1, 1000), percent(1, 3), percent(1, 0)]).toEqual(["0 %", "< 1 %", "33 %", "0 %"]);
+  expect([percent(999, 1000), percent(10, 10)]).toEqual(["> 99 %", "100 %"]);
 });
 
 test("timestamps are compared within one millisecond", () => {

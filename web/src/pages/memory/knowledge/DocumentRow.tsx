@@ -7,12 +7,10 @@ import { Confirm } from "../../../ui/Dialog";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { Failure } from "../../../ui/states";
-import { bytes, count, Time } from "../../../ui/time";
+import { bytes, plural, Time } from "../../../ui/time";
 import { notify } from "../../../ui/toast";
 import css from "../memory.module.css";
 import { usePageState } from "../pageState";
-
-export const plural = (amount: number, noun: string) => `${count(amount)} ${noun}${amount === 1 ? "" : "s"}`;
 
 /** True if the document can be removed: a key bound to one user cannot remove documents of the tenant. */
 export function useRemovable(document: Document): boolean {

@@ -2,10 +2,9 @@
 import { errorMessage } from "../../../api/client";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
-import { bytes } from "../../../ui/time";
+import { bytes, plural } from "../../../ui/time";
 import css from "../memory.module.css";
 import { usePageState } from "../pageState";
-import { plural } from "./DocumentRow";
 import { dropDone, removeUpload, retry, type Upload, useUploads } from "./uploads";
 
 export function UploadList() {
