@@ -63,9 +63,35 @@ class Total:
 
 
 def _interaction(row: Row) -> Interaction:
-    id, route, model, parameters, *values, created = row
+    (
+        id,
+        route,
+        model,
+        parameters,
+        latency,
+        tokens_in,
+        tokens_out,
+        cost,
+        error,
+        user,
+        agent,
+        session,
+        created,
+    ) = row
     return Interaction(
-        id, route, model, json.loads(parameters), *values, clock.to_datetime(created)
+        id,
+        route,
+        model,
+        json.loads(parameters),
+        latency,
+        tokens_in,
+        tokens_out,
+        cost,
+        error,
+        user,
+        agent,
+        session,
+        clock.to_datetime(created),
     )
 
 
