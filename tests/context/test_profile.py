@@ -10,6 +10,7 @@ from retain import Memory, Scope
 from retain.context.assemble import Context
 from retain.context.render import PREAMBLE
 from retain.kinds.facts import profile
+from retain.kinds.facts.fact import TOPICS
 from tests.context.test_assemble import INJECTIONS
 
 
@@ -111,6 +112,27 @@ def test_confirmed_and_new_facts_stay_if_there_is_no_room(
     assert context.report.tokens <= 500
     for line in layer(context).splitlines():
         assert not line.startswith("- ") or line.endswith(" in spring.")  # whole lines only
+
+
+def test_headings_of_topics_do_not_leave_facts_out(me: Scope, session: str) -> None:
+    for number in range(12):
+        topic = TOPICS[number % len(TOPICS)]
+        me.facts.add(f"Person{number} owns item {number}.", subject=f"Person{number}", topic=topic)
+    context = me.context(session, "Tell me something nice.", budget=16_000)
+    assert not context.report.left_out
+    assert layer(context).count("\n- Person") == 12
+
+
+def test_a_recalled_fact_is_not_reported_as_left_out(me: Scope, session: str) -> None:
+    zoe = me.facts.add("Zoe repairs accordions, harmonicas and church organs in her workshop.")
+    for number in range(90):
+        me.facts.add(f"The user has visited museum number {number} in spring with the school.")
+    context = me.context(session, "Does Zoe repair accordions?", budget=1500)
+    recalled = {item.source for item in context.report.items if item.layer == "recall"}
+    left_out = [item.source for item in context.report.left_out if item.layer == "facts"]
+    assert f"facts {zoe.id}" in recalled
+    assert left_out[-1] == f"facts, {len(left_out) - 1} in all"
+    assert recalled.isdisjoint(left_out)
 
 
 def test_the_report_counts_facts_that_were_not_read(

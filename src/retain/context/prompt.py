@@ -70,7 +70,8 @@ def wanted_tokens(
     """Return the number of tokens that each layer could use."""
     wants = {"window": window_tokens, "recall": recall_tokens}
     for name, section in sections.items():
-        wants[name] = sum(piece.tokens for piece in section.pieces) + SECTION_FRAME_TOKENS
+        wants[name] = sum(piece.tokens for piece in section.pieces)
+        wants[name] += SECTION_FRAME_TOKENS + section.heading_tokens
         if name in ("facts", "references"):
             wants[name] += FENCE_TOKENS
     return [wants.get(name, 0) for name in LAYER_NAMES]
@@ -160,8 +161,6 @@ class PromptWriter:
             text += section.cut_notice
         self.written[name] = text
         self._show(name, pieces)
-        if section.unread is not None:
-            self._count_left_out(name, section.unread)
 
     def _show(self, name: str, pieces: Sequence[Piece]) -> None:
         items = self.items.setdefault(name, [])
@@ -176,12 +175,20 @@ class PromptWriter:
         items = [Item(name, piece.source, piece.tokens, reason) for piece in pieces]
         self.left_out.setdefault(name, []).extend(items)
 
-    def _count_left_out(self, name: str, unread: int) -> None:
-        """Report how many records of a layer are left out."""
-        items = self.left_out.setdefault(name, [])
-        count = len(items) + unread
-        if count:
-            items.append(Item(name, f"{name}, {count} in all", 0, "left out of the prompt"))
+    def _all_left_out(self) -> list[Item]:
+        """Return the pieces that were left out; a fact that was recalled is not one of them."""
+        recalled = {item.source for item in self.items.get("recall", [])}
+        left_out: list[Item] = []
+        for name in {**self.left_out, **self.material.sections}:
+            items = self.left_out.get(name, [])
+            section = self.material.sections.get(name)
+            if section is not None and section.unread is not None:
+                items = [item for item in items if item.source not in recalled]
+                if count := len(items) + section.unread:
+                    total = f"{name}, {count} in all"
+                    items.append(Item(name, total, 0, "left out of the prompt"))
+            left_out += items
+        return left_out
 
     def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
         """Return the most valuable pieces that fit, in their original order."""
@@ -388,8 +395,7 @@ class PromptWriter:
         if rest > 0:
             reason = "headings and separators between the sections"
             items.append(Item("frame", "headings and fences", rest, reason))
-        left_out = [item for items in self.left_out.values() for item in items]
-        return Report(self.budget, total, items, left_out, self.shares)
+        return Report(self.budget, total, items, self._all_left_out(), self.shares)
 
 
 def _window_reason(line: Line, stored: Mapping[int, Message]) -> str:

@@ -42,6 +42,7 @@ class Section:
     """Set for a text that is cut at its end instead of losing single pieces; appended when cut."""
     unread: int | None = None
     """Set for a layer whose report counts what is left out: the records that were not read."""
+    heading_tokens: int = 0  # for the headings between the pieces, if all pieces are written
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ def whiteboard_section(tx: Transaction, owner: Owner, limit: int) -> Section:
             lists[f"## {board}"] = [piece.text for piece in pieces if boards[piece.source] == board]
         return _write_lists("# Shared Whiteboards", lists)
 
-    return Section("whiteboard", pieces, write)
+    headings = sum(prompt_tokens(f"\n\n## {board}") for board in {*boards.values()})
+    return Section("whiteboard", pieces, write, heading_tokens=headings)
 
 
 def _write_lists(title: str, lists: dict[str, list[str]]) -> str:

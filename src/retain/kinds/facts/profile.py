@@ -69,7 +69,8 @@ def profile_section(tx: Transaction, user: str) -> Section | None:
         lines = [(topics[piece.source], piece.text) for piece in pieces]
         return f"{HEAD}\n{_by_topic(lines)}"
 
-    return Section("facts", pieces, write, unread=unread)
+    headings = sum(tokens.estimate(_heading(topic) + "\n") for topic in {*topics.values()})
+    return Section("facts", pieces, write, unread=unread, heading_tokens=headings)
 
 
 def _by_topic(lines: Sequence[tuple[str, str]]) -> str:
@@ -77,8 +78,12 @@ def _by_topic(lines: Sequence[tuple[str, str]]) -> str:
     for topic in TOPICS:
         of_topic = [line for line_topic, line in lines if line_topic == topic]
         if of_topic:
-            text += [f"{topic.capitalize()}:", *of_topic]
+            text += [_heading(topic), *of_topic]
     return "\n".join(text)
+
+
+def _heading(topic: str) -> str:
+    return f"{topic.capitalize()}:"
 
 
 def _line(subject: str, statement: str) -> str:
