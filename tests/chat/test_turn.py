@@ -325,6 +325,16 @@ def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
 
 
 @one_engine
+@pytest.mark.parametrize("text", ["hi", "Hello!", "Thanks!", "ok", "How do black holes evaporate?"])
+def test_without_a_model_unrelated_memory_is_not_listed(chat: Any, text: str) -> None:
+    talk = chat()
+    talk.me.messages.append(talk.session, "user", "My sister Clara moved to Lisbon.")
+    talk.me.messages.append(talk.session, "user", "The printer is on floor 3.")
+    assert talk.say(text).text.endswith("There are no related memories yet.")
+    assert "Clara moved to Lisbon" in talk.say("Where does Clara live?").text
+
+
+@one_engine
 def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
     """Stored, answered, marked; repeatable, without quoting itself."""
     talk = chat()

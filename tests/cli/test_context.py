@@ -49,6 +49,20 @@ def test_explain_a_stored_turn(run: Run, turn: str) -> None:
     assert {"budget", "tokens", "items", "left_out", "shares"} <= report.keys()
 
 
+def test_facts_and_an_agent_without_a_record_are_explained(run: Run, url: str) -> None:
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope(tenant="default", user="ada", agent="scout")
+        session = me.sessions.add("trip").id
+        me.facts.add("The user likes the sea.")
+        context = me.context(session, "Where do we go?")
+        message = {"role": "user", "content": "Where do we go?"}
+        turn = me.save_turn(session, [message], context=context).id
+    done = run(f"retain context explain {turn}")
+    assert done.returncode == 0, done.stderr
+    assert "(removed)" not in done.stdout
+    assert "The user likes the sea." in done.stdout
+
+
 def test_recalled_items_are_explained(run: Run, url: str, turn: str) -> None:
     """From another conversation and from a document, now and later."""
     with Memory.open(url, settings=SETTINGS) as memory:

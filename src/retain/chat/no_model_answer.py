@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from retain.base import tokens
+from retain.base import clock, tokens
 from retain.context import recall
 from retain.context.assemble import Context
 from retain.context.report import Item
-from retain.kinds.search_scope import LIKELY_SCORE
+from retain.kinds.section import Ask
 from retain.memory import Scope
 from retain.messages.content import NO_MODEL_NOTICE
 from retain.search import snippet, words
@@ -27,10 +27,10 @@ _MAX_TOKENS_PER_HIT = 60
 def answer_without_model(
     scope: Scope, session: str, question: str, asked_at: datetime | None
 ) -> tuple[str, list[Hit]]:
-    """Return an answer that lists memories older than the question, and the search hits."""
-    hits: list[Hit] = []
-    if question.strip():
-        hits = scope.search(question, limit=_MAX_HITS, min_score=LIKELY_SCORE, until=asked_at).hits
+    """Return an answer that lists memories about the question and older than it, and the hits."""
+    before = None if asked_at is None else clock.from_datetime(asked_at, "asked_at")
+    ask = Ask(session, question)
+    hits = recall.relevant_hits(scope.services, scope.owner, ask, before)[:_MAX_HITS]
     if not hits:
         return f"{_HEAD}\n\nThere are no related memories yet.", hits
     query_words = words.query_words(question)

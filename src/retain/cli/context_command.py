@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 from retain.api.rendering import as_json
 from retain.base.errors import Invalid, NotFound
@@ -86,7 +87,11 @@ def _load_text(scope: Scope, session: str, kind: str, id: str) -> str | None:
         case "refs":
             return scope.refs.info(id).summary
         case "agents":
-            return scope.agents.get(id).prompt
+            with suppress(NotFound):  # an agent needs no record
+                return scope.agents.get(id).prompt or None
+            return None
+        case "facts":
+            return scope.facts.get(id).statement
         case "summaries":
             summaries = scope.summaries.list(session)
             return next(summary.text for summary in summaries if summary.number == int(id))

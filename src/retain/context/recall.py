@@ -169,6 +169,19 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
     return Recalled(hits, query, labels, facts, evidence)
 
 
+def relevant_hits(services: Services, owner: Owner, ask: Ask, before: int | None) -> list[Hit]:
+    """Return the hits that are about a message, best first; none for a greeting."""
+    query = start(services, owner, ask, before)
+    if query is None:
+        return []
+    ranked = services.database.read(
+        owner.tenant,
+        lambda tx: search_scope.finish_search(tx, services, owner, query, CANDIDATES),
+        allow_replica=True,
+    )
+    return _about(ranked.hits, query)
+
+
 def section(
     recalled: Recalled, ask: Ask, shown: Collection[str], cut_texts: Mapping[str, str]
 ) -> Section:
@@ -242,10 +255,12 @@ def _keep_if_relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
 def _about(hits: Sequence[Hit], query: Query, min_score: float = MIN_SCORE) -> list[Hit]:
     """Return the hits that contain words of the question or are near in meaning."""
     matches = query.matches
-    rows = matches.corpus.count + 1
+    # A search until the time of a stored message must not count the words of the message itself.
+    own = 0 if query.filter.until is None else 1
+    rows = matches.corpus.count + 1 - own
     min_cosine = _min_cosine(hits, query)
     weights = {
-        word: max(math.log(rows / (max(count, 1) + 0.5)), 0.0)
+        word: max(math.log(rows / (max(count - own, 1) + 0.5)), 0.0)
         for word, count in zip(matches.words, matches.corpus.document_frequencies, strict=True)
     }
     min_weight = min(MIN_COVERED * sum(weights.values()), RARE_WORDS * math.log(rows))
