@@ -13,8 +13,8 @@ from retain.cli.main import main
 
 
 def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """3.2 item 12: keys, exports, imports, purges and erasures, with the user's name; a typo
-    creates no tenant.
+    """3.2 item 12: changes, keys, exports, imports, purges and erasures, with the user's name; a
+    typo creates no tenant.
     """
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     mine = [*where, "--tenant", "acme"]
@@ -33,6 +33,9 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["audit", "--json", *mine]) == 0
     result = json.loads(capsys.readouterr().out)["data"][::-1]
     assert {record["who"] for record in result} == {f"cli:{getpass.getuser()}"}
+    change = result.pop(0)
+    assert change["what"] == "state_set"
+    assert change["subject"].startswith("sha256:")  # the erasure hashed it
     assert [(record["what"], record["subject"]) for record in result] == [
         ("keys_create", f"keys {key}"),
         ("export", "users ada"),
@@ -43,6 +46,22 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ]
     with Memory.open(where[1]) as memory:
         assert memory.tenants() == ["acme"]
+
+
+def test_verbs_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--database", f"sqlite:///{tmp_path}/a.db"]
+    mine = ["--user", "ada", "--agent", "scout", *where]
+    assert main(["agents", "add", "scout", *where]) == 0
+    assert main(["entries", "add", "Ada likes tea.", *mine]) == 0
+    assert main(["notes", "append", "Ada likes tea.", *mine]) == 0
+    assert main(["facts", "add", "The user likes tea.", *mine]) == 0
+    assert main(["facts", "list", *mine]) == 0
+    capsys.readouterr()
+    assert main(["audit", "--json", *where]) == 0
+    records = json.loads(capsys.readouterr().out)["data"][::-1]
+    names = ["agents_add", "entries_add", "notes_append", "facts_add"]
+    assert [record["what"] for record in records] == names
+    assert {record["who"] for record in records} == {f"cli:{getpass.getuser()}"}
 
 
 def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

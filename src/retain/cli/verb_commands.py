@@ -18,7 +18,8 @@ from retain.base import canonical
 from retain.base.canonical import JsonText
 from retain.base.clock import parse_time
 from retain.base.errors import Invalid
-from retain.cli.command import open_memory, scope_of
+from retain.chat.caller import Caller
+from retain.cli.command import open_memory, operator, scope_of
 from retain.cli.options import SCOPE, common_options
 from retain.cli.output import show, show_raw
 from retain.kinds import KINDS
@@ -119,6 +120,9 @@ def _call(arguments: argparse.Namespace) -> int:
         scope = scope_of(arguments, memory)
         if getattr(arguments, "raw", False):
             return _copy_content(scope, *positional, **keywords)
+        if endpoint.needs != "read":
+            caller = Caller(operator(scope.owner.tenant))
+            scope = caller.acting(scope, endpoint.name)
         result = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **keywords)
     if endpoint.raw_output and not arguments.json:
         show_raw(result)
