@@ -86,6 +86,8 @@ READ = [
     ("Ich heiße Ana.", "The user's name is Ana."),
     ("Übrigens wohne ich in Köln.", "The user lives in Köln."),
     ("Ich arbeite bei Siemens.", "The user works at Siemens."),
+    ("Ich arbeite bei der Deutschen Bahn.", "The user works at Deutschen Bahn."),
+    ("My goal is to run a marathon in 2027.", "The user's goal is to run a marathon in 2027."),
     ("Ich bin Krankenschwester von Beruf.", "The user works as Krankenschwester."),
     ("Ich bin allergisch gegen Nüsse.", "The user is allergic to Nüsse."),
     ("Ich bin Vegetarierin.", "The user is vegetarian."),
@@ -112,6 +114,11 @@ def test_a_plain_statement_is_read(text: str, statement: str) -> None:
 
 
 LEFT_ALONE = [
+    "My dog Rex died last week.",
+    "My dog, Rex, passed away.",
+    "My grandmother Rosa Silva died in May.",
+    "Mein Hund Rex ist gestern gestorben.",
+    "My goal is to run a marathon next year.",
     # Questions, conditions, wishes, doubts.
     "Do I live in Lisbon?",
     "I live in Lisbon, right?",

@@ -483,6 +483,8 @@ def _read_validity(
     """Return when a fact begins and ends to be true; None if its form needs another time."""
     if ends:
         return None, times.end_of_past(sent_at)
+    if form.keeps_times:
+        return None, None  # the time is part of the object
     if form.kind == "plan":
         start, end = times.validity(sent_at, "future")
         return (start, end) if start and start > sent_at else None

@@ -27,7 +27,7 @@ class Form:
     kind: Kind = "verb"
     exclusive: bool = False  # one object at a time
     ends: bool = False  # the words say that it is over: "quit"
-    keeps_times: bool = False  # the object is a date, so the times are not cut from the sentence
+    keeps_times: bool = False  # the object has a date, so the times are not cut from the sentence
     is_free: bool = False  # the object is any words, so it is checked with more care
     allows_article: bool = False  # an object of free words may begin with "a" or "the"
     is_absolute: bool = False  # with a condition ("not after noon") it would say something else

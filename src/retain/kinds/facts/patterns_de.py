@@ -267,7 +267,7 @@ VERB_FORMS = (
     form(
         "works at",
         "work",
-        rf"arbeite[nt]? (?:bei|für) (?P<object>{ORGANISATION}){END}",
+        rf"arbeite[nt]? (?:bei|für) (?:der |dem )?(?P<object>{ORGANISATION}){END}",
         exclusive=True,
     ),
     form(
@@ -537,7 +537,10 @@ GERMAN = Language(
     verb_forms=VERB_FORMS,
     noun_forms=NOUN_FORMS,
     named=(
-        LazyPattern(rf"\b{MY} {MODIFIER}?(?P<relation>{RELATION})n? (?P<name>{NAME})(?=s?\b)"),
+        LazyPattern(
+            rf"\b{MY} {MODIFIER}?(?P<relation>{RELATION})n? (?P<name>{NAME})(?=s?\b)"
+            r"(?! ist (?:\w+ ){0,3}(?:ge|ver)storben)"
+        ),
         LazyPattern(
             rf"\b{MY} {MODIFIER}?(?P<relation>{RELATION})n?, (?P<name>{NAME})(?=,|[.!?;)]|$)"
         ),

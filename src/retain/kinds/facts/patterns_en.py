@@ -651,8 +651,10 @@ NOUN_FORMS = (
     form(
         "goal",
         "plans",
-        rf"(?:main |long-term |ultimate )?goal is (?P<object>to {WORDS})$",
+        rf"(?:main |long-term |ultimate )?goal is "
+        rf"(?!.*\b(?:next|this|today|tomorrow|tonight)\b)(?P<object>to {WORDS})$",
         kind="noun",
+        keeps_times=True,
         is_free=True,
         allows_article=True,
     ),
@@ -732,15 +734,18 @@ ADVERBS = LazyPattern(
     r"originally|officially|honestly|kinda|simply|do(?! not)|even|happily|"
     r"actually|quite|much|have also|have recently|have just)\s+)+"
 )
+ALIVE = (
+    rf"(?!(?: {NAME_WORD})*,? (?:(?:just|recently|sadly|has|had) ){{0,2}}(?:died|passed away)\b)"
+)
 NAMED = (
     # My sister Clara …; my cat, Whiskers, …; my daughter named Emma
     LazyPattern(
         rf"\b{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})"
-        rf"(?: named| called)? (?P<name>{NAME})(?='s\b|\b)"
+        rf"(?: named| called)? (?P<name>{NAME})(?='s\b|\b){ALIVE}"
     ),
     LazyPattern(
         rf"\b{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION}), (?P<name>{NAME})"
-        r"(?=,|[.!?;)]|$| (?:who|is|has|was)\b)"
+        rf"(?=,|[.!?;)]|$| (?:who|is|has|was)\b){ALIVE}"
     ),
     LazyPattern(
         rf"\b{MY} (?:{MODIFIER}){{0,2}}(?P<relation>{ANY_RELATION})"
