@@ -18,6 +18,7 @@ from retain.context.assemble import Context
 from retain.context.recall import HEAD
 from retain.context.render import PREAMBLE
 from retain.context.report import Item
+from retain.kinds.section import Ask
 from retain.search import words
 from retain.search.candidates import Corpus
 from retain.search.query import Hit, Query, WordMatches
@@ -410,3 +411,8 @@ def test_notices_are_not_recalled(me: Scope, session: str) -> None:
     texts = list(me.context(session, "Which harbour crane?").texts.values())
     assert any("crane is red" in text for text in texts)
     assert not any("No model is set" in text for text in texts)
+
+
+def test_nothing_is_relevant_in_an_empty_memory(me: Scope, session: str) -> None:
+    hits = recall.relevant_hits(me.services, me.owner, Ask(session, QUESTION), before=1)
+    assert hits == []

@@ -257,7 +257,7 @@ def _about(hits: Sequence[Hit], query: Query, min_score: float = MIN_SCORE) -> l
     matches = query.matches
     # A search until the time of a stored message must not count the words of the message itself.
     own = 0 if query.filter.until is None else 1
-    rows = matches.corpus.count + 1 - own
+    rows = max(matches.corpus.count + 1 - own, 1)
     min_cosine = _min_cosine(hits, query)
     weights = {
         word: max(math.log(rows / (max(count - own, 1) + 0.5)), 0.0)
