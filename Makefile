@@ -1,4 +1,4 @@
-# `make serve` and `make test` need only Python 3.11 or newer; they install or start everything else.
+# `make serve` and `make test` need Python 3.11 or newer and, for the web app, Node.js 20.19 or newer; they install the rest.
 
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)

@@ -17,7 +17,7 @@ from retain.memory import Memory
 
 SOURCE = Path(__file__).parent.parent / "src"
 LAYERS = """base storage messages text models search kinds context auth jobs memory aio capture chat api
-            client integrations mcp server evaluation cli testing __init__""".split()  # noqa: SIM905
+            client integrations mcp server evaluation cli __main__ testing __init__""".split()  # noqa: SIM905
 """Packages from the bottom up: each imports only those before it."""
 PEERS = {"server": {"mcp"}, "mcp": set(), "client": set(), "integrations": set()}
 """Packages that do not import each other, with the exceptions. The command line starts them all."""

@@ -117,7 +117,7 @@ class Client:
                 )
             except httpx2.RequestError as error:
                 if not retries_left:
-                    raise self._no_server(type(error).__name__) from None
+                    raise self._no_server(_problem(error)) from None
                 self._back_off(retries_left - 1)
                 continue
             if response.status_code not in _RETRIED_STATUSES or not retries_left:
@@ -165,7 +165,7 @@ class Client:
                         yield int(event["id"]), event["event"], json.loads(event["data"])
                         event = {}
         except httpx2.RequestError as error:
-            raise self._no_server(type(error).__name__) from None
+            raise self._no_server(_problem(error)) from None
 
     def chat(
         self, message: str, *, on_event: OnEvent | None = None, **options: Any
@@ -423,6 +423,11 @@ _RemoteScope.search = _remote_verb(  # type: ignore[method-assign]
 # -- requests -----------------------------------------------------------------
 
 
+def _problem(error: Exception) -> str:
+    """Return the class of an error, and its text if it has one."""
+    return ": ".join(filter(None, (type(error).__name__, str(error).rstrip("."))))
+
+
 def _call(
     client: Client,
     owner: Owner,
@@ -489,7 +494,10 @@ def _encode_body(body: Any, headers: dict[str, str]) -> bytes | None:
     if body is None:
         return None
     headers["Content-Type"] = "application/json"
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    except (TypeError, ValueError) as error:
+        raise Invalid(field="arguments", problem=f"cannot be sent as JSON: {error}") from None
 
 
 def retry_after_seconds(header: str | None) -> float:

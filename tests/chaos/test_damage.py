@@ -233,6 +233,24 @@ def test_a_read_only_file_or_folder(open_folder: Path, file_mode: int, folder_mo
     assert [file.name for file in open_folder.iterdir()] == ["agent.db"]
 
 
+def test_doctor_reports_a_read_only_file(open_folder: Path) -> None:
+    path = open_folder / "agent.db"
+    Memory.open(f"sqlite:///{path}", settings=SETTINGS).close()
+    path.chmod(0o444)
+    doctor = [sys.executable, "-m", "retain", "doctor", "--database", f"sqlite:///{path}"]
+    done = subprocess.run(
+        without_root(doctor),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": "/"},
+    )
+    assert done.returncode == 1, done.stderr
+    assert "It is read-only" in done.stdout
+    assert "Check the permissions of the file" in done.stdout
+
+
 def test_a_file_of_another_user_cannot_be_opened(open_folder: Path) -> None:
     """Databases are accessible to their owner only."""
     path = open_folder / "agent.db"

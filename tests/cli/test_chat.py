@@ -214,6 +214,8 @@ def test_commands_in_a_pipe(run: Run, env: dict[str, str]) -> None:
     session, answer, report = (json.loads(line) for line in lines.splitlines())
     assert answer["session_id"] == session["id"]
     assert report["items"]
+    unknown = run(stdin="/foo\n")
+    assert (unknown.stdout, unknown.stderr) == ("", "Unknown command /foo; /help lists them.\n")
     empty = run("--new", stdin="/why\n")
     assert (empty.returncode, "There is no answer" in empty.stderr) == (3, True)
     with Memory.open(env["RETAIN_DATABASE"]) as memory:

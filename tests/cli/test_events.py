@@ -36,7 +36,8 @@ def test_webhooks_and_events_at_the_terminal(
             False,
         )
         assert json.loads(run("events", "--json"))["number"] == 1
-        assert run("events", "--after", "1") == ""
+        assert run("events", "--after", "1") == "No results.\n"
+        assert run("events", "--after", "1", "--json") == ""
         run("jobs")
         assert receiver.numbers == [1]
         assert "delivered" in run("webhooks", "test", id)

@@ -121,6 +121,9 @@ def test_a_conversation(run: Run) -> None:
     [
         ("retain sessions list", 5, "there is no file"),
         ("retain verify", 5, "there is no file"),
+        ("retain status --database sqlite:///no.db", 5, "migrate up --database sqlite:///no.db`"),
+        ("retain export retain.yaml", 2, "file: retain.yaml already exists"),
+        ("retain notes diff 9 --user ada --agent scout", 3, "There is no notes version 9 here."),
         ("retain erase --user ada --yes", 5, "there is no file"),
         ("retain messages window nothing", 3, "no session 'nothing'"),
         ("retain state get nothing --user ada", 3, "no state 'nothing'"),
@@ -191,6 +194,7 @@ def test_errors_give_advice_and_have_their_status(
         (tmp_path / "agent.db").unlink()
     else:
         run("retain migrate up")
+    (tmp_path / "retain.yaml").touch()
     done = run(command)
     assert (done.returncode, says in done.stderr) == (status, True), done.stderr
     assert not done.stdout
@@ -551,6 +555,21 @@ def test_unmeasured_values_are_not_zero(run: Run) -> None:
     run("retain interactions add chat other --latency-ms 0 --tokens-out 0")
     shown = run("retain interactions totals model").stdout.splitlines()[-1].split()
     assert shown == ["other", "1", "0", "–", "0", "–", "–", "–", "–"]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_date_is_accepted_as_a_time(run: Run) -> None:
+    fact = answer(run("retain facts add 'Ada lives in Lisbon.' --user ada --json"))
+    correct = f"retain facts correct {fact['id']} 'Ada lives in Porto.' --user ada --json"
+    assert "T" in answer(run(f"{correct} --since 2026-05-01"))["valid_from"]  # type: ignore[operator]
+
+
+def test_help_hides_kinds_without_commands() -> None:
+    command = [sys.executable, "-m", "retain", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "\n    notes " in shown
+    assert "\n    graph " not in shown
+    assert "\n    checkpoints " not in shown
 
 
 def test_every_command_and_kind_has_its_help() -> None:

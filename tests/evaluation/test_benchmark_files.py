@@ -166,6 +166,11 @@ def _changed(change: Callable[[Any], object], data: Any) -> Any:
             [{"rows": 1}],
             "its first record has 'rows'. Expected: LoCoMo has 'conversation' and 'qa'",
         ),
+        (
+            {},
+            "its first record has no fields. Expected: LoCoMo has 'conversation' and 'qa', or 'turns' and "
+            "'questions'; LongMemEval has 'haystack_sessions' and 'question'; BEAM has",
+        ),
         (["text"], "f.json, record 1: must be an object, not 'text'"),
         (
             _changed(lambda data: data[0]["qa"][1].pop("question"), LOCOMO),

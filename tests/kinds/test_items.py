@@ -631,7 +631,9 @@ def test_the_index_is_restored(memory: Memory) -> None:
         lambda tx: tx.run("delete from search_items where tenant = :tenant and kind = 'items'"),
     )
     assert [
-        finding.ok for finding in memory.verify() if "items are in the index" in finding.check
+        finding.ok
+        for finding in memory.verify()
+        if "the index has all rows of items" in finding.check
     ] == [False]
     assert memory.reindex().added == 4
     assert memory.database.read("acme", lambda tx: tx.all(rows)) == before

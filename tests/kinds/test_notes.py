@@ -218,8 +218,10 @@ def test_diff_of_versions(me: Scope) -> None:
         "--- notes v3\n+++ notes v1\n@@ -1 +1,3 @@\n-# A\n\\ No newline at end of file\n+# A\n+one\n+two\n"
     )
     assert me.notes.diff(2, against=2) == me.notes.diff(0) == ""
-    for wrong in ((4, None), (1, 9)):
-        with pytest.raises(NotFound, match="There is no version of the notes"):
+    for wrong in ((4, None), (9, None), (1, 9)):
+        with pytest.raises(
+            NotFound, match=f"There is no notes version {max(filter(None, wrong))} here"
+        ):
             me.notes.diff(wrong[0], against=wrong[1])
     with pytest.raises(Invalid, match="version: must be"):
         me.notes.diff(-1)
@@ -240,7 +242,7 @@ def test_any_version_can_be_restored(me: Scope) -> None:
     assert me.notes.restore(0).text == ""
     assert me.notes.restore(3).version == 6
     assert [text for _, _, text in texts(me)] == ["one", "two", "three", "one", "", "three"]
-    with pytest.raises(NotFound, match="There is no version of the notes 7 here"):
+    with pytest.raises(NotFound, match="There is no notes version 7 here"):
         me.notes.restore(7)
     with pytest.raises(WrongVersion):
         me.notes.restore(1, if_version=5)

@@ -608,7 +608,7 @@ def test_opening_continues_if_the_index_cannot_be_filled(
     assert "Run `retain reindex` to complete it" in caplog.text
     assert behind(memory)
     assert [finding.check for finding in memory.verify() if not finding.ok] == [
-        f"{kind} are in the index (`retain reindex` adds them)"
+        f"the index has all rows of {kind} (`retain reindex` adds missing ones)"
         for kind in ("messages", "entries", "state")
     ]
 
@@ -683,7 +683,9 @@ def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None
         }
         memory.database.write("acme", lambda tx, which=which: tx.run(_LOSE, **which))  # type: ignore[misc]
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
-        assert wrong == [f"{kind} are in the index (`retain reindex` adds them)"], kind
+        assert wrong == [
+            f"the index has all rows of {kind} (`retain reindex` adds missing ones)"
+        ], kind
         assert memory.reindex(tenants=["acme"]).added >= 1
         assert_verified(memory)
     assert without_change_times(rows(memory)) == without_change_times(before)
@@ -691,7 +693,7 @@ def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None
         stray = [Item(kind, "of nothing", "of nothing", START, part=7)]
         memory.database.write("acme", partial(memory.services.index.add, items=stray))
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
-        assert wrong == [f"the index has no rows of removed {kind}"]
+        assert wrong == [f"the index has no rows of {kind} that do not exist"]
         assert memory.reindex() == reindex.Reindexed(0, 1)
     assert_verified(memory)
     with pytest.raises(NotFound):

@@ -43,3 +43,13 @@ def test_a_failed_start_is_tried_again(memory: Memory) -> None:
         for _ in range(2):
             tools = client.post("/mcp", json=CALL, headers=ACCEPT).json()["result"]["tools"]
             assert any(tool["name"] == "search_memory" for tool in tools)
+
+
+@one_engine
+def test_the_address_names_the_user_and_the_agent(memory: Memory) -> None:
+    memory.scope(user="ada").state.set("theme", "dark")
+    call = {**CALL, "method": "tools/call", "params": {"name": "list_state", "arguments": {}}}
+    with TestClient(create_app(memory), URL, client=HERE) as client:
+        named = client.post("/mcp?user=ada&agent=scout", json=call, headers=ACCEPT).json()
+        assert "theme" in named["result"]["content"][0]["text"]
+        assert client.post("/mcp?usr=ada", json=call, headers=ACCEPT).status_code == 422

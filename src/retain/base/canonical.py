@@ -263,6 +263,5 @@ def _check(value: Any, field: str, depth: int) -> Any:
         return {_clean(name): _check(item, field, depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_check(item, field, depth + 1) for item in value]
-    raise Invalid(
-        field=field, problem=f"contains a {type(value).__name__}, which JSON cannot represent"
-    )
+    problem = f"contains a value of type {type(value).__name__}, which JSON cannot represent"
+    raise Invalid(field=field, problem=problem)

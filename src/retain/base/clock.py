@@ -73,8 +73,8 @@ def parse_time(text: str | None, field: str, *, days: bool = False) -> datetime 
         return None
     try:
         parsed = datetime.fromisoformat(text)
-    except ValueError:
+        return parsed.astimezone() if days and len(text) == len("2026-01-31") else parsed
+    except (ValueError, OverflowError):
         raise Invalid(
             field=field, problem=f"must be a time like 2026-01-31T12:00:00Z, not {text!r}"
         ) from None
-    return parsed.astimezone() if days and len(text) == len("2026-01-31") else parsed

@@ -28,7 +28,6 @@ HELP = """/new           start a new conversation
 /why           show what the last answer is based on
 /quit          leave (or Ctrl-D); Ctrl-C stops an answer"""
 QUIT_COMMANDS = ("/quit", "/exit")
-COMMAND_WORDS = ("/new", "/sessions", "/go", "/why", "/help")
 MAX_LISTED_SESSIONS = 20
 
 _DIM = "\x1b[2m"
@@ -98,10 +97,15 @@ def _answer_lines(backend: Backend, arguments: Arguments) -> None:
         command = message.partition(" ")[0]
         if command in QUIT_COMMANDS:
             return
-        if command in COMMAND_WORDS:
+        if _is_command(command):
             terminal.run_command(message)
         elif message:
             _answer(backend, message, arguments)
+
+
+def _is_command(word: str) -> bool:
+    """Return whether a word is a slash and letters; a path such as /etc/hosts is not a command."""
+    return word.startswith("/") and word[1:].isalpha()
 
 
 def _answer(backend: Backend, message: str, arguments: Arguments) -> None:
@@ -141,7 +145,7 @@ class _Terminal:
             if line in QUIT_COMMANDS:
                 return
             try:
-                if line.startswith("/"):
+                if _is_command(line.partition(" ")[0]):
                     self.run_command(line)
                 elif line:
                     self._send(line)
@@ -163,7 +167,7 @@ class _Terminal:
         print(f"{agent} · session {plain(session.id + label)} ({state}) · /help")
 
     def run_command(self, line: str) -> None:
-        """Run a command such as `/why`; show the help for an unknown one."""
+        """Run a command such as `/why`."""
         command, _, argument = line.partition(" ")
         argument = argument.strip()
         if command == "/new":
@@ -176,8 +180,10 @@ class _Terminal:
             self._greet()
         elif command == "/why":
             self._explain()
-        else:
+        elif command in ("/go", "/help"):
             print(HELP)
+        else:
+            print(f"Unknown command {command}; /help lists them.", file=sys.stderr)
 
     def _explain(self) -> None:
         """Show what the newest answer of the conversation is based on."""

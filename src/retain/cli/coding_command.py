@@ -34,8 +34,13 @@ CACHE_FOLDER = re.compile(r"(archive|builds|environments)-v\d+")  # of uv
 def install(arguments: Arguments) -> int:
     """Add retain to the settings of a coding agent."""
     host, place = _target(arguments)
-    if not arguments.force:
+    try:
         check_installed(host, place)
+    except Invalid as error:
+        if arguments.dry_run:
+            print(f"Note: {error.problem}.", file=sys.stderr)
+        elif not arguments.force:
+            raise
     _check_database(arguments.database)
     command = _command(arguments)
     _warn_of_cache(Path(command[0]))

@@ -20,7 +20,7 @@ from retain.api.status import database_address, job_problems
 from retain.auth.api_keys import Keys
 from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base import limits
-from retain.base.errors import Invalid, RetainError
+from retain.base.errors import Invalid, ReadOnly, RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
 from retain.chat.mcp_servers import McpConnections
@@ -49,6 +49,7 @@ MAX_VERIFIED_BYTES = 256 << 20  # only `retain verify` checks larger files
 MAX_VERIFIED_ROWS = 300_000
 SERVER_SECONDS = 2.0
 MAX_STATUS_BYTES = 64 << 10
+_CHANGE_NOTHING = "delete from search_behind where tenant = :tenant and round < 0"
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,13 @@ def _check_database(memory: Memory) -> Iterator[Check]:
     yield from _check_disk(figures)
     if schema != expected:
         return
+    try:
+        database.write(memory.settings.tenant, lambda tx: tx.run(_CHANGE_NOTHING))
+    except ReadOnly as error:
+        todo = (
+            "Check the permissions of the file and its folder, or the server's role in replication."
+        )
+        yield Check("database", "problem", f"It is read-only: {error.problem}.", todo)
     is_large = figures.get("file_bytes", 0) > MAX_VERIFIED_BYTES
     if is_large or sum(memory.counts().values()) > MAX_VERIFIED_ROWS:
         yield Check("verify", "ok", "Not verified: the database is large.", "Run `retain verify`.")
@@ -338,7 +346,9 @@ def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
     seconds = max((item.seconds for item in lags), default=0.0)
     is_late = pending > 0 and seconds > WARN_LAG_SECONDS
     todo = "Run `retain serve` or `retain jobs --every 5 --all-tenants`." if is_late else ""
-    message = f"{pending} texts wait for a vector, the oldest for {seconds:.0f} s."
+    message = "All texts have a vector."
+    if pending:
+        message = f"{counted(pending, 'text')} without a vector, the oldest for {seconds:.0f} s."
     yield Check("vectors", "warning" if is_late else "ok", message, todo)
 
 
@@ -353,7 +363,7 @@ def _check_server(settings: Settings, database: str, named_url: str | None) -> C
     """Check the server that the user named, or the program that listens on the configured port."""
     url = _local_url(settings) if named_url is None else named_url.rstrip("/")
     if named_url is None and not _is_listening(settings):
-        return Check("server", "ok", "The server is not running.", "Run `retain serve`.")
+        return Check("server", "ok", f"No server is running at {url}.", "Run `retain serve`.")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
     # Any program may listen on the port: the key is only for a server that the user named.
     key = "" if named_url is None else os.environ.get(KEY_VARIABLE, "")

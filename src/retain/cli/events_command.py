@@ -40,6 +40,8 @@ def events(arguments: Arguments) -> int:
                     after = event.number
                 if len(page) < EVENTS_PER_READ:
                     if not arguments.follow:
+                        if after == arguments.after and not arguments.json:
+                            show([], json_wanted=False)
                         return 0
                     time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:

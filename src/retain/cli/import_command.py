@@ -35,6 +35,8 @@ from retain.integrations.importers import (
 from retain.memory import Memory
 from retain.storage.connect import is_missing
 
+MAX_SHOWN_UNPLACED = 10
+
 
 def import_(arguments: Arguments) -> int:
     """Import a file."""
@@ -84,7 +86,8 @@ def _import_other(arguments: Arguments) -> int:
         if not arguments.dry_run:
             add_to_audit_log(memory, report.tenants, "import", f"from {arguments.format}")
     _show(report, json_wanted=arguments.json)
-    return 0
+    is_imported = report.written.total() or report.there.total() or not report.unplaced
+    return 0 if is_imported else 1
 
 
 def _memory(arguments: Arguments) -> Memory:
@@ -107,8 +110,12 @@ def _show(report: Report, *, json_wanted: bool) -> None:
     print_table(("", "read", written_heading, "already there"), rows)
     if report.unplaced:
         print(f"\n{len(report.unplaced)} records were not imported:")
-        unplaced = [(item.what, item.where, item.reason) for item in report.unplaced]
-        print_table(("what", "where", "why"), unplaced)
+        shown = report.unplaced[:MAX_SHOWN_UNPLACED]
+        print_table(
+            ("what", "where", "why"), [(item.what, item.where, item.reason) for item in shown]
+        )
+        if len(report.unplaced) > len(shown):
+            print(f"… and {len(report.unplaced) - len(shown)} more; --json lists all of them.")
 
 
 def _check_is_export(name: str) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retain.api.endpoints import KIND_HELP
+from retain.api.endpoints import ENDPOINTS, KIND_HELP
 from retain.base.errors import Invalid, RetainError
 from retain.base.version import version
 from retain.cli.options import SCOPE, common_options
@@ -205,7 +205,10 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _show_help_alone(top)
     groups = {}
     help_by_name = {name: text for module in COMMANDS.values() for name, text in module.items()}
+    kinds_with_verbs = {endpoint.kind for endpoint in ENDPOINTS}
     for kind, about in KIND_HELP.items():
+        if kind not in kinds_with_verbs:
+            continue
         groups[kind] = _add_group(commands, kind, about)
         if kind in words:
             from retain.cli.verb_commands import add_verbs  # `retain --help` starts without it

@@ -149,6 +149,9 @@ def verify(arguments: Arguments) -> int:
 
 def export(arguments: Arguments) -> int:
     """Write an export; the file appears only when it is complete."""
+    if arguments.file != "-" and Path(arguments.file).exists():
+        problem = f"{arguments.file} already exists; an export never overwrites a file"
+        raise Invalid(field="file", problem=problem)
     with open_memory(arguments) as memory, progress("exporting") as bar:
         chosen: dict[str, Any] = {
             "tenants": tenants(arguments, memory),

@@ -199,7 +199,7 @@ def _message(message: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(message, dict):
         raise Invalid(field=name, problem=f"must be JSON objects, not {json.dumps(message)[:50]}")
     if isinstance(message.get("created_at"), str):
-        message["created_at"] = parse_time(message["created_at"], "created_at")
+        message["created_at"] = parse_time(message["created_at"], "created_at", days=True)
     return message
 
 
@@ -219,7 +219,7 @@ def _range(value: str, name: str, arguments: argparse.Namespace) -> tuple[int, i
 _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ...] = (
     (int, _number(int)),
     (float, _number(float)),
-    (datetime, lambda value, name, arguments: parse_time(value, name)),
+    (datetime, lambda value, name, arguments: parse_time(value, name, days=True)),
     (Content, _content),
     (Output, _output),
     (tuple[int, int], _range),

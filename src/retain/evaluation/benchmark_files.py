@@ -236,10 +236,13 @@ def _read_file(path: Path) -> tuple[str, list[Conversation]]:
         if records[0].has(*keys):
             return benchmark, [read(record) for record in records]
     expected = "; ".join(
-        f"{TITLES[benchmark]} has {' and '.join(map(repr, keys))}"
-        for keys, benchmark, _ in _FORMATS
+        f"{TITLES[name]} has "
+        + ", or ".join(
+            " and ".join(map(repr, keys)) for keys, benchmark, _ in _FORMATS if benchmark == name
+        )
+        for name in TITLES
     )
-    names = ", ".join(map(repr, list(records[0].value)[:12]))
+    names = ", ".join(map(repr, list(records[0].value)[:12])) or "no fields"
     problem = f"is not a LoCoMo, LongMemEval or BEAM file: its first record has {names}. Expected: {expected}"
     raise _invalid(str(path), problem)
 

@@ -238,7 +238,7 @@ class Notes(Kind):
 
         new = canonical.check_integer(version, "version")
         old = max(new - 1, 0) if against is None else canonical.check_integer(against, "against")
-        before, after = self._read(lambda tx: [self._text_at(tx, number) for number in (old, new)])
+        after, before = self._read(lambda tx: [self._text_at(tx, number) for number in (new, old)])
         lines = difflib.unified_diff(
             _lines(before), _lines(after), f"notes v{old}", f"notes v{new}"
         )
@@ -563,7 +563,7 @@ class Notes(Kind):
             version=version,
         )
         if row is None:
-            raise NotFound(what="version of the notes", id=version)
+            raise NotFound(what="notes version", id=version)
         return str(row[0])
 
     def _key(self) -> dict[str, str]:

@@ -63,11 +63,11 @@ class Findable:
         """Checks that the index has every record, and nothing else (P12, P13)."""
         return (
             Check(
-                f"{self.kind} are in the index (`retain reindex` adds them)",
+                f"the index has all rows of {self.kind} (`retain reindex` adds missing ones)",
                 find=self._missing,
             ),
             Check(
-                f"the index has no rows of removed {self.kind}",
+                f"the index has no rows of {self.kind} that do not exist",
                 find=lambda tx: [r[1] for r in self.stray(tx, _MAX_REPORTED)],
             ),
         )

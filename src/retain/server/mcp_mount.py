@@ -20,11 +20,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from retain.api import problem
+from retain.api.schemas import OwnerParameters
 from retain.auth.principal import PERMISSIONS
 from retain.base import limits
 from retain.base.errors import NotFound, Unauthorized
 from retain.mcp.mcp_caller import McpCaller
 from retain.server import lifespan
+from retain.server.parsing import read_query
 from retain.server.request_authenticator import RequestAuthenticator
 
 if TYPE_CHECKING:
@@ -138,7 +140,8 @@ class Endpoint:
                 )
             await response(scope, receive, send)
             return
-        owner = self._authenticator.scope(request, principal, None, None).owner
+        named: Any = OwnerParameters.model_validate(read_query(request))
+        owner = self._authenticator.scope(request, principal, named.user, named.agent).owner
         caller = McpCaller(
             self._authenticator.memory,
             principal,

@@ -78,8 +78,8 @@ _UNBUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>retain</title><style>{style}</style></head><body>
 <main><h1>retain</h1><small>{version}: memory for AI agents</small>
-<p>The server runs. Its web app was not built here: run <code>make site</code> in the project, which needs
-Node.js 20.19, or 22.12 or newer, and start the server again; or install the wheel, which has it.</p>
+<p>The server runs. Its web app is not there, because building it needs Node.js 20.19, or 22.12 or newer. With Node.js,
+install retain again, or run <code>make site</code> in a clone; then restart the server.</p>
 <dl>
 <dt><a href="/docs">/docs</a></dt>
 <dd>Every call, with examples; as a document for programs: <a href="/openapi.json">/openapi.json</a></dd>

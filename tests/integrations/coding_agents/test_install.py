@@ -259,6 +259,10 @@ def test_a_host_that_is_not_installed_is_named(
     message = capsys.readouterr().err
     assert "Gemini CLI was not found" in message
     assert "--force" in message
+    assert main(["install", "gemini", "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert "Note: Gemini CLI was not found" in shown.err
+    assert "+++ " in shown.out
 
 
 def test_a_new_version_replaces_its_own_entries(project: Path, tmp_path: Path) -> None:

@@ -963,6 +963,10 @@ def test_on_the_command_line(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(source).read_bytes())))
     status, out, _ = run("-", "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
     assert json.loads(out)["there"]["messages"] == 2
+    (tmp_path / "other.json").write_text(json.dumps([{"wrong": number} for number in range(30)]))
+    status, out, _ = run(str(tmp_path / "other.json"), "--from", "mem0", "--user", "ada")
+    assert (status, "30 records were not imported" in out) == (1, True)
+    assert (out.count("other.json"), "… and 20 more" in out) == (10, True)
     by_map = ("--from", "sql", "--map", "langchain")
     for words, problem in (
         ((source,), "--from: is required: the file looks like --from claude."),

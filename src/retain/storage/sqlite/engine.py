@@ -526,7 +526,8 @@ class SqliteDatabase:
             raise Unreachable(problem=f"the folder {folder} does not exist or cannot be entered")
         if not create and not self._temporary and not os.path.exists(self.path):
             raise Unreachable(
-                problem=f"there is no file {self.path}; `retain migrate up` creates it"
+                problem=f"there is no file {self.path}; "
+                f"`retain migrate up --database {self.name}` creates it"
             )
         filesystem = filesystem_of(folder)
         if is_network(filesystem):
