@@ -7,8 +7,9 @@ from typing import Any
 
 from retain.base import limits
 from retain.base.errors import Invalid
+from retain.chat.caller import Caller
 from retain.cli import search_command
-from retain.cli.command import Arguments, Command, load_settings, open_memory, scope_of
+from retain.cli.command import Arguments, Command, load_settings, open_memory, operator, scope_of
 from retain.cli.options import SCOPE
 from retain.cli.output import plain, progress, show
 from retain.kinds.knowledge import Loaded, sources
@@ -42,6 +43,7 @@ def add(arguments: Arguments) -> int:
     else:
         with open_memory(arguments, create=not arguments.dry_run) as memory:
             scope = scope_of(arguments, memory)
+            scope = Caller(operator(scope.owner.tenant)).acting(scope, "knowledge_add")
             if reads_stdin:
                 return _add_text(scope, arguments)
             with progress("adding") as bar:
