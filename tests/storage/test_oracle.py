@@ -84,6 +84,7 @@ class Server:
         self.sizes: list[dict[str, Any]] = []
         self.opened: list[Connection] = []
         self.on_commit: list[Exception] = []
+        self.on_rollback: list[BaseException] = []
 
     def answer(self, pattern: str, *results: Any) -> None:
         """Answer statements that match with these results in turn, the last one for ever."""
@@ -123,6 +124,8 @@ class Connection:
 
     def rollback(self) -> None:
         self.server.sent.append(("rollback", None))
+        if self.server.on_rollback:
+            raise self.server.on_rollback.pop(0)
 
     def ping(self) -> None:
         self.server.sent.append(("ping", None))
@@ -311,6 +314,26 @@ def test_a_commit_without_an_answer_leaves_doubt(server: Server) -> None:
     with pytest.raises(StorageError, match="ORA-02091") as caught:
         database.write("acme", lambda tx: tx.run(PUT, text="x"))
     assert not isinstance(caught.value, InDoubt)
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), RuntimeError(), error("ORA-03113")])
+@pytest.mark.parametrize("cause", [ValueError(), error("ORA-00942")])
+def test_a_connection_whose_rollback_fails_is_not_reused(
+    server: Server, problem: BaseException, cause: Exception
+) -> None:
+    """Its transaction may be open: the next one would commit its rows."""
+    database = opened(settings=Settings(postgres_pool=1))
+    server.on_rollback = [problem]
+
+    def work(tx: Any) -> None:
+        tx.run(PUT, text="x")
+        raise cause
+
+    with pytest.raises((type(problem), type(cause), StorageError)):
+        database.write("acme", work)
+    assert not server.on_rollback
+    assert all(connection.is_closed for connection in server.opened)
+    database.write("acme", lambda tx: tx.run(PUT, text="y"))  # the slot is free
 
 
 def test_a_connection_that_cannot_be_set_up_is_closed(server: Server) -> None:

@@ -521,6 +521,26 @@ def test_a_commit_without_a_response_is_in_doubt(
     assert len(frozen) == 1
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_connection_lost_in_the_commit(
+    open_memory: Callable[..., Memory], url: str, streams: bool
+) -> None:
+    """A write is in doubt, also if it has streamed rows; a read is not."""
+    memory = open_memory(postgres_pool=1, wait_seconds=0)
+
+    def work(tx: Transaction) -> None:
+        sql = "select pg_backend_pid() as pid, :tenant"
+        (pid,) = [row["pid"] for row in tx.each(sql)] if streams else (tx.one(sql) or (0,))[:1]
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("select pg_terminate_backend(%s, 5000)", [pid])
+
+    with pytest.raises(InDoubt):
+        memory.database.write("acme", work)
+    with pytest.raises(Unreachable) as caught:
+        memory.database.read("acme", work)
+    assert not isinstance(caught.value, InDoubt)
+
+
 # -- the pool ------------------------------------------------------------------------------------------------------
 
 

@@ -65,10 +65,10 @@ class Pool(Generic[C]):
         """Add an idle connection to the pool."""
         self._idle.append(connection)
 
-    def give_back(self, connection: C) -> None:
-        """Return a connection to the pool, or close it if it is broken."""
+    def give_back(self, connection: C, *, reuse: bool = True) -> None:
+        """Return a connection to the pool; close it if it is broken or not to be reused."""
         try:
-            if self._is_usable(connection) and not self._closed:
+            if reuse and self._is_usable(connection) and not self._closed:
                 self._idle.append(connection)
             else:
                 self._close(connection)

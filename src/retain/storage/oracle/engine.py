@@ -334,6 +334,7 @@ class OracleDatabase(ServerDatabase):
                 raise TransientFailure(error) from error
             raise translate_error(error) from error
         is_committing = False
+        is_finished = False  # committed or rolled back: the connection can be reused
         is_protected = self._is_protected
         transaction: OracleTransaction | None = None
         try:
@@ -342,11 +343,12 @@ class OracleDatabase(ServerDatabase):
             result = work(transaction)
             is_committing = writes
             connection.commit()
+            is_finished = True
             return result
         except oracledb.Error as error:
             in_doubt = is_committing and not is_rolled_back(error)
-            if in_doubt or is_lost(error) or not _roll_back(connection):
-                connections.close(connection)
+            is_finished = not in_doubt and not is_lost(error) and _roll_back(connection)
+            if not is_finished:
                 self._pool.forget_idle()
             has_new_policies = number_of(error) == POLICY_FAILED and not is_protected
             if has_new_policies:  # another process has added them since this one started
@@ -358,14 +360,10 @@ class OracleDatabase(ServerDatabase):
                 raise InDoubt(problem=error) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
-            if not _roll_back(connection):
-                connections.close(connection)
+            is_finished = _roll_back(connection)
             raise
-        except BaseException:  # interrupted, perhaps in the middle of a call
-            connections.close(connection)
-            raise
-        finally:
-            self._pool.give_back(connection)
+        finally:  # after an interruption too, perhaps in the middle of a call
+            self._pool.give_back(connection, reuse=is_finished)
 
     def _begin(self, connection: Any, tenant: str, *, writes: bool) -> OracleTransaction:
         # The driver sends these with the next statement.

@@ -25,7 +25,7 @@ from psycopg.rows import dict_row
 from psycopg.sql import SQL
 
 from retain.base.clock import Clock
-from retain.base.errors import Busy, SchemaTooOld, SettingsError, StorageError
+from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
 from retain.base.settings import Settings
 from retain.storage.database import (
     Dialect,
@@ -297,7 +297,7 @@ class PostgresDatabase(ServerDatabase):
             return result
         except psycopg.Error as error:
             transaction.roll_back()
-            is_in_doubt = transaction.is_in_doubt
+            is_in_doubt = begin.statement == _WRITE and transaction.is_in_doubt
             is_transient = isinstance(error, TRANSIENT_ERRORS) and not isinstance(
                 error, errors.QueryCanceled | errors.DiskFull
             )
@@ -308,6 +308,8 @@ class PostgresDatabase(ServerDatabase):
                 server.pool.forget_idle()
             if (is_transient or is_in_doubt) and not transaction.streams:
                 raise TransientFailure(error, is_in_doubt) from error
+            if is_in_doubt:
+                raise InDoubt(problem=error) from error
             raise translate_error(error) from error
         except Exception:  # whatever the caller's work raises
             transaction.roll_back()
