@@ -78,6 +78,7 @@ class Server:
             ("session_privs", [(0,)]),
             ('max\\("version"\\)', [(0,)]),
             ('1 from "retain_locks"', [(1,)]),
+            ('"retain_locks" .* for update', [(MIGRATION_BUCKET,)]),
             ('"applied_at", "progress"', []),
         ]
         self.sent: list[tuple[str, Any]] = []
@@ -350,7 +351,7 @@ def test_a_pool_in_use_names_its_setting(server: Server) -> None:
     def take_another(tx: Any) -> None:
         database._pool.take()
 
-    with pytest.raises(Busy, match="postgres_pool"):
+    with pytest.raises(Busy, match="postgres_pool.*Oracle"):
         database.read("acme", take_another)
 
 
@@ -593,6 +594,17 @@ def test_a_step_that_was_just_finished_is_not_run_again(server: Server) -> None:
     server.answer('max\\("version"\\)', [(1,)])
     assert not database.step(FIRST)
     assert not server.statements('"notes"|set "applied_at"')
+    lock, version = server.statements('for update|max\\("version"\\)')
+    assert "for update" in lock  # another process may finish the step while this one waits
+    assert "version" in version
+
+
+def test_a_migration_without_its_lock_does_not_run(server: Server) -> None:
+    database = opened()
+    server.answer('"retain_locks" .* for update', [])
+    with pytest.raises(StorageError, match=f"retain_locks has no row {MIGRATION_BUCKET}"):
+        database.step(FIRST)
+    assert not server.statements('"notes"')
 
 
 def test_the_wait_for_another_migration_ends(server: Server) -> None:

@@ -173,9 +173,9 @@ def _retries(tx: Transaction, until: int, size: int) -> list[Row]:
 
 
 def _unread(rows: Sequence[Row], now: int | None = None) -> list[_Due]:
-    """Return the sessions of `SESSIONS` that have messages after their position.
+    """Return the sessions with unread messages.
 
-    now: leave out those that wait for a later try
+    now: if given, skip sessions whose retry is not due yet
     """
     unread = []
     for id, user, agent, _, _, first, last, seq, retry_at in rows:

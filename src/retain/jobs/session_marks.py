@@ -30,8 +30,8 @@ SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq
         (select retry_at from fact_positions
          where fact_positions.tenant = :tenant and session_id = sessions.id)
     from sessions where tenant = :tenant"""
-"""Sessions with the numbers of their last message and of the last one that facts were learned from,
-and when to learn again from a session that failed."""
+"""Sessions with their last message, the last message read for facts, and the time of the next
+retry."""
 
 
 @dataclass(frozen=True)

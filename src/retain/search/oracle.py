@@ -16,8 +16,8 @@ from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
     OF_USER,
+    Anchor,
     IndexReader,
-    Neighbour,
     Posting,
     marks,
     place_range,
@@ -146,7 +146,7 @@ class OracleEngine(IndexReader):
         return rows
 
     def _items_around(
-        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+        self, tx: Transaction, rows: Sequence[Anchor], reach: int, numbers: Sequence[int]
     ) -> list[Row]:
         around: list[Row] = []
         for batch in _batches(rows, len(SPAN_LETTERS)):
@@ -294,7 +294,7 @@ def _numbers(numbers: Sequence[int]) -> dict[str, int]:
     return {name: numbers[min(place, last)] for place, name in enumerate(NUMBER_NAMES)}
 
 
-def _spans(rows: Sequence[Neighbour], reach: int) -> dict[str, Any]:
+def _spans(rows: Sequence[Anchor], reach: int) -> dict[str, Any]:
     """Return the parameters of SPAN_LIST."""
     parameters: dict[str, Any] = {}
     for place, letter in enumerate(SPAN_LETTERS):

@@ -15,8 +15,8 @@ from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
     OF_USER,
+    Anchor,
     IndexReader,
-    Neighbour,
     Posting,
     marks,
     place_range,
@@ -256,7 +256,7 @@ class PostgresEngine(IndexReader):
         )
 
     def _items_around(
-        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+        self, tx: Transaction, rows: Sequence[Anchor], reach: int, numbers: Sequence[int]
     ) -> list[Row]:
         return tx.all(
             f"""select {COLUMNS} from {ITEMS_AROUND}
@@ -540,7 +540,7 @@ def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:
     }
 
 
-def _spans(rows: Sequence[Neighbour], reach: int) -> dict[str, Any]:
+def _spans(rows: Sequence[Anchor], reach: int) -> dict[str, Any]:
     """Return the parameters of ITEMS_AROUND."""
     return {
         "kinds": [row.kind for row in rows],

@@ -50,10 +50,10 @@ COLUMNS = """number, kind, id, seq, part, user_id, agent, board, session_id, at,
     author, title, text, place, false"""
 CANDIDATE_COLUMNS = "number, kind, id, seq, part, at, expires_at, board, role, author, digest"
 OF_USER = {EVERYBODY: "", NOBODY: "and user_id is null", "user": "and user_id = :user"}
-"""Conditions for vectors, by the kind of their owner."""
+"""SQL condition on `search_vectors`, by kind of owner."""
 
 
-Neighbour = Item | CandidateRow
+Anchor = Item | CandidateRow
 """A row whose neighbours are read."""
 
 
@@ -185,11 +185,11 @@ class IndexReader:
         raise NotImplementedError
 
     def _items_around(
-        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+        self, tx: Transaction, rows: Sequence[Anchor], reach: int, numbers: Sequence[int]
     ) -> list[Row]:
-        """Return rows and their neighbours; of later parts, only those with these numbers.
+        """Return rows and their neighbours; a row may be returned several times.
 
-        A row may be returned several times.
+        Rows with `part > 0` are included only if their number is in `numbers`.
         """
         raise NotImplementedError
 
@@ -241,11 +241,11 @@ class IndexReader:
         return [item_from_row(row) for row in around]
 
     def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
-        """Return the numbers of the next rows after a number whose text may be a needless copy."""
+        """Return nothing: only SQLite removes copies of texts."""
         return []
 
     def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
-        """Remove the texts of rows that are also in their records, where an engine can read them."""
+        """Do nothing: only SQLite removes copies of texts."""
 
     # -- by words --------------------------------------------------------------------------------
 

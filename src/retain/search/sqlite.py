@@ -21,8 +21,8 @@ from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     EVERY_ROW,
     OF_USER,
+    Anchor,
     IndexReader,
-    Neighbour,
     Posting,
     index_terms,
     marks,
@@ -241,7 +241,7 @@ class SqliteEngine(IndexReader):
         )
 
     def _items_around(
-        self, tx: Transaction, rows: Sequence[Neighbour], reach: int, numbers: Sequence[int]
+        self, tx: Transaction, rows: Sequence[Anchor], reach: int, numbers: Sequence[int]
     ) -> list[Row]:
         return tx.all(
             f"""select {COLUMNS} from {ITEMS_AROUND}
@@ -417,7 +417,7 @@ class SqliteEngine(IndexReader):
         )
 
 
-def _spans(rows: Sequence[Neighbour], reach: int) -> str:
+def _spans(rows: Sequence[Anchor], reach: int) -> str:
     """Return the parameter of ITEMS_AROUND."""
     return json.dumps([(row.kind, row.id, row.seq - reach, row.seq + reach) for row in rows])
 

@@ -114,7 +114,7 @@ class Database(Protocol):
     name: str
     """The address without its password, for messages and logs."""
     dialect: Dialect
-    """The SQL that it speaks; migrations and the search index are chosen by it."""
+    """The SQL that it speaks, which decides the search engine."""
     is_cluster: bool
     """Whether tenants are spread over several servers, each tenant with all its rows on one."""
 

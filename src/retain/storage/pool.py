@@ -1,8 +1,8 @@
 """A pool of connections to a database server.
 
-A thread that needs a connection opens it, and returns it to the pool for the next. A pool with its
-own threads was tried: after an outage it slept for seconds although the server was back, and could
-only report a timeout.
+A thread that needs a connection opens one itself and returns it to the pool afterwards. A pool with
+its own threads was tried: after an outage it slept for seconds although the server was back, and
+could only report a timeout.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Pool(Generic[C]):
         self.reset()
 
     def reset(self) -> object:
-        """Forget all connections, initially and in a forked child, and return the old ones."""
+        """Start with no connections; in a forked child, return the parent's without closing them."""
         inherited = getattr(self, "_idle", None)
-        self._gate = threading.Lock()
+        self._lock = threading.Lock()
         self._idle: deque[C] = deque()
         self._free_slots = self._size
         self._queue: deque[threading.Lock] = deque()
@@ -76,36 +76,36 @@ class Pool(Generic[C]):
             self._free_slot()
 
     def _wait_for_slot(self) -> None:
-        with self._gate:
+        with self._lock:
             if self._free_slots:
                 self._free_slots -= 1
                 return
-            mine = threading.Lock()
-            mine.acquire()
-            self._queue.append(mine)
-        served = False
+            turn = threading.Lock()
+            turn.acquire()
+            self._queue.append(turn)
+        acquired = False
         try:
-            served = mine.acquire(timeout=self.wait_seconds)
+            acquired = turn.acquire(timeout=self.wait_seconds)
         finally:
-            if not served:
-                self._stop_waiting(mine)
-        if not served:
+            if not acquired:
+                self._stop_waiting(turn)
+        if not acquired:
             raise Busy(
-                problem=f"all {self._size} connections (postgres_pool) were in use for "
-                f"{self.wait_seconds:g} seconds"
+                problem=f"all {self._size} connections were in use for "
+                f"{self.wait_seconds:g} seconds; postgres_pool sets their number, also on Oracle"
             )
 
-    def _stop_waiting(self, mine: threading.Lock) -> None:
-        with self._gate:
-            waiting = mine in self._queue
+    def _stop_waiting(self, turn: threading.Lock) -> None:
+        with self._lock:
+            waiting = turn in self._queue
             if waiting:
-                self._queue.remove(mine)
+                self._queue.remove(turn)
         if not waiting:  # a slot was assigned at the last moment: pass it on
             self._free_slot()
 
     def _free_slot(self) -> None:
         """Pass the slot to the thread that waits longest, or free it."""
-        with self._gate:
+        with self._lock:
             if self._queue:
                 self._queue.popleft().release()
             else:
@@ -117,7 +117,7 @@ class Pool(Generic[C]):
         return self._size - self._free_slots + len(self._queue)
 
     def figures(self) -> dict[str, float]:
-        """Return the pool's size and the number of used, idle and awaited connections."""
+        """Return the size, connections in use, idle connections and waiting threads."""
         return {
             "pool_size": self._size,
             "pool_used": self._size - self._free_slots,

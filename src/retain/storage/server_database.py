@@ -1,4 +1,4 @@
-"""What the engines of database servers share: retries, the table of tenants, and forks."""
+"""Base class of the PostgreSQL and Oracle engines: retries, tenant registration, fork handling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class TransientFailure(Exception):
 
 
 class ServerDatabase:
-    """A database on a server, shared by all threads of this process. An engine runs each try."""
+    """A database on a server, shared by all threads of this process.
+
+    Subclasses implement one attempt in `_run_once`.
+    """
 
     dialect: Dialect
     is_cluster = False
@@ -70,7 +73,10 @@ class ServerDatabase:
     def _run_with_retries(
         self, tenant: str, work: Work[T], *, writes: bool, idempotent: bool, long: bool
     ) -> T:
-        """Retry after lost connections and deadlocks, if the last try certainly changed nothing."""
+        """Retry after lost connections and deadlocks.
+
+        A write in doubt is retried only if it is idempotent.
+        """
         forbid_in_transaction(self)
         deadline = time.monotonic() + self._wait_seconds
         pause = 0.01

@@ -371,7 +371,7 @@ def _treat_large_texts(tree: Node) -> Node:
 
 
 def _measure_bytes(tree: Node) -> Node:
-    """Take the length of bytes by a function: `length` is for texts."""
+    """Use `dbms_lob.getlength` for BLOB columns; `length` is for text."""
     columns = _columns_of(tree)
     for node in list(tree.find_all(exp.Length)):
         if node.this.name in columns and columns[node.this.name].kind == "{blob}":

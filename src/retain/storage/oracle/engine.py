@@ -5,9 +5,9 @@ by naming the tenant: in the context that the policies of `security.py` read, wh
 installed, and in the session's module and client identifier, for the administrator.
 
 Oracle commits before and after every change of a table, so a migration is not one transaction. A
-second connection holds the lock of migrations, and loses it with its process. A row of
-`retain_schema` without a time says that a step was interrupted; the next run repeats it, from the
-first statement that is not recorded as done.
+second connection holds the migration lock, which is released when that connection closes. A row of
+`retain_schema` without a time says that a step was interrupted. `retain migrate up` repeats it from
+the first statement that is not recorded as done; a step down is then reverted, and can run again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 import oracledb
 
 from retain.base.clock import Clock, from_datetime
-from retain.base.errors import Busy, InDoubt, Invalid, SettingsError
+from retain.base.errors import Busy, InDoubt, Invalid, SettingsError, StorageError
 from retain.base.settings import Settings
 from retain.storage.database import (
     EVERY_TENANT,
@@ -83,7 +83,7 @@ CREATE_SCHEMA_TABLES = (
        "progress" varchar2(100 byte))""",
     'create table "retain_locks" ("bucket" number(19) primary key)',
 )
-BEGUN = 'select "applied_at", "progress" from "retain_schema" where "version" = :version'
+STEP_PROGRESS = 'select "applied_at", "progress" from "retain_schema" where "version" = :version'
 PROGRESS = 'update "retain_schema" set "progress" = :progress where "version" = :version'
 ALREADY_ADDED = {955, 1408, 1430, 1442, 1451}
 """Errors of a change that was made before: the table, index or column exists, or is (not) null."""
@@ -110,7 +110,7 @@ class _Result(NamedTuple):
 class _Progress(NamedTuple):
     """What an earlier run of a step has done."""
 
-    is_repeated: bool  # there was one, which was interrupted or failed
+    is_repeated: bool  # an earlier run was interrupted or failed
     done: int = 0  # statements that it has completed
 
 
@@ -400,7 +400,7 @@ class OracleDatabase(ServerDatabase):
         return is_due
 
     def _apply(self, cursor: Any, step: Step, lock: Any) -> None:
-        """Run a step; `lock` is the connection that holds the lock of migrations."""
+        """Run a step; `lock` is the connection that holds the migration lock."""
         progress = _begin_step(cursor, step)
         if security.is_installed(cursor.connection, self._owner.user):
             cursor.execute(security.MIGRATE)
@@ -571,20 +571,27 @@ def _direction(step: Step) -> str:
 
 
 def _lock_migrations(connection: Any) -> None:
-    """Wait for the lock of migrations, which lasts as long as the connection."""
+    """Wait for the migration lock, which is released when the connection closes."""
     connection.call_timeout = round(MIGRATION_SECONDS * 1000)
     try:
-        connection.cursor().execute(LOCK, {"bucket": MIGRATION_BUCKET})
+        cursor = connection.cursor()
+        cursor.execute(LOCK, {"bucket": MIGRATION_BUCKET})
+        has_lock = cursor.fetchone() is not None
     except oracledb.Error as error:
         if isinstance(translate_error(error), Busy):
             problem = f"another process has been migrating for over two minutes ({error})"
             raise Busy(problem=problem) from error
         raise
+    if not has_lock:
+        raise StorageError(
+            problem=f"retain_locks has no row {MIGRATION_BUCKET}, which locks migrations; "
+            "insert it as the owner of the schema"
+        )
 
 
 def _begin_step(cursor: Any, step: Step) -> _Progress:
     """Record that a step has begun, and return what an earlier run has done."""
-    cursor.execute(BEGUN, {"version": step.number})
+    cursor.execute(STEP_PROGRESS, {"version": step.number})
     row = cursor.fetchone()
     progress = _Progress(is_repeated=False)
     if row and row[0] is None:

@@ -13,7 +13,7 @@ from retain.storage.database import Step
 from retain.storage.migrate import shipped
 from retain.storage.oracle import security
 from retain.storage.oracle.dialect import migration_statements, schema
-from retain.storage.oracle.engine import CREATE_SCHEMA_TABLES, LOCK_BUCKETS
+from retain.storage.oracle.engine import CREATE_SCHEMA_TABLES, LOCK_BUCKETS, MIGRATION_BUCKET
 
 HEAD = "--liquibase formatted sql"
 END = "/"
@@ -24,7 +24,8 @@ ANY_CHECKSUM = "--validCheckSum: ANY"
 _SIXTEEN = " union all ".join(f'select {number} "n" from dual' for number in range(16))
 ADD_LOCKS = (
     'insert into "retain_locks" ("bucket") select high."n" * 16 + low."n" '
-    f'from ({_SIXTEEN}) high cross join ({_SIXTEEN}) low where high."n" * 16 + low."n" < {LOCK_BUCKETS}'
+    f'from ({_SIXTEEN}) high cross join ({_SIXTEEN}) low where high."n" * 16 + low."n" < {LOCK_BUCKETS} '
+    f"union all select {MIGRATION_BUCKET} from dual"
 )
 RECORD = """insert into "retain_schema" ("version", "name", "applied_at")
 select {number}, '{name}', 1000000 * (cast(extract(day from "age") as number(19)) * 86400

@@ -209,7 +209,10 @@ def _distribute_table(connection: Connection, schema: str, table: str) -> bool:
 
 
 def check_nodes(connection: Connection) -> None:
-    """Raise if a node that answers lacks the extension: the error of Citus would not say so."""
+    """Raise `StorageError` naming each reachable node without the citus extension.
+
+    Citus's own error does not name it.
+    """
     nodes = _run_on_nodes(connection, _MISSING)
     if problems := [f"{node}: {result}" for node, success, result in nodes if success and result]:
         raise StorageError(problem="; ".join(problems))

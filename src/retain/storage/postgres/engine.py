@@ -345,8 +345,9 @@ class PostgresDatabase(ServerDatabase):
                     is_retry = True
                 except errors.InsufficientPrivilege as error:
                     if roles.is_role_error(error):
+                        where = "owner_database" if self._settings.owner_database else "database"
                         raise SettingsError(
-                            where="owner_database", problem=error.diag.message_primary
+                            where=where, problem=error.diag.message_primary
                         ) from error
                     raise SchemaTooOld(found=step.number - int(step.up)) from error
 

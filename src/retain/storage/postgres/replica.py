@@ -122,7 +122,7 @@ class Replica(Server):
             return None  # the read from the primary tries again, or raises
         try:
             position = self._read_position()
-        except BaseException as error:  # give the connection back in any case
+        except BaseException as error:  # always return the connection
             self.pool.give_back(connection)
             if isinstance(error, _PrimaryFailure):
                 return None

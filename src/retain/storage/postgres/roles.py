@@ -21,7 +21,7 @@ from retain.storage.postgres import vector_index
 SCHEMA = "retain"
 """The schema that holds the tables."""
 ROLE = "retain_app"
-"""The role of all transactions. It owns nothing, so it cannot lift row-level security."""
+"""The role of all transactions. It owns nothing, so it cannot disable row-level security."""
 _SCRIPT = """-- {number:04} {name}
 {role_script}create schema if not exists {schema};
 set local search_path = {schema}, public;
