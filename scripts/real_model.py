@@ -100,7 +100,7 @@ def assemble_model() -> None:
 
 
 def install_server() -> None:
-    """Install the server."""
+    """Install the pinned xllamacpp wheel into the server's environment."""
     pip("install", "--require-hashes", "-r", str(Path(__file__).with_suffix(".txt")))
 
 
@@ -140,7 +140,7 @@ def main() -> int:
             if "--serve" in sys.argv:
                 print(f"the model qwen2.5-coder:1.5b answers at {url}", flush=True)
                 with suppress(KeyboardInterrupt):
-                    server.wait()
+                    return server.wait()
                 return 0
             tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/llm", *sys.argv[1:]]
             return subprocess.run(

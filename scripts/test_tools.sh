@@ -68,7 +68,8 @@ install_packages() {
 
 install_deployment() {
     find_missing haproxy debootstrap patroni
-    command -v etcd >/dev/null || missing+=(etcd-server python3-etcd)
+    command -v etcd >/dev/null || missing+=(etcd-server)
+    /usr/bin/python3 -c 'import etcd' 2>/dev/null || missing+=(python3-etcd)
     [ -e /usr/share/java/h2.jar ] || missing+=(libh2-java)
     command -v java >/dev/null || missing+=(default-jre-headless)
     install_missing

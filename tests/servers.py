@@ -181,7 +181,8 @@ class PostgresServer:
         postmaster = psutil.Process(self.pid())
         processes = [postmaster, *postmaster.children(recursive=True)]
         postmaster.kill()
-        psutil.wait_procs(processes, timeout=10)
+        _, alive = psutil.wait_procs(processes, timeout=10)
+        assert not alive, f"still running after SIGKILL of the postmaster: {alive}"
 
     def promote(self) -> None:
         """Make a replica the primary."""

@@ -396,7 +396,7 @@ def test_there_are_at_most_45_settings_and_removed_ones_say_what_to_do(tmp_path:
     with pytest.raises(SettingsError, match=re.escape(hint)):
         Settings.load(file, {})
     file = write(tmp_path / "y.yaml", "embedding: {model: m}\n")
-    hint = "embedding.model (no longer a setting: write `embedder: service:MODEL`"
+    hint = "embedding.model (no longer a setting: remove it; if it was set, write `embedder:"
     with pytest.raises(SettingsError, match=re.escape(hint)):
         Settings.load(file, {})
     with pytest.raises(SettingsError, match="RETAIN_WORK_INSIDE .no longer a setting: run `retain"):

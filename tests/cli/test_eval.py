@@ -17,7 +17,7 @@ from retain.evaluation import judge
 from retain.evaluation.evaluate import Evaluation
 from retain.testing import FakeService, ModelRequest
 from tests.cli.commands import Run
-from tests.conftest import one_engine
+from tests.conftest import Limited, one_engine
 from tests.evaluation.invented import (
     BEAM_CHAT,
     BEAM_QUESTIONS,
@@ -217,7 +217,7 @@ def test_a_service_that_always_fails_ends_the_run(
 def test_a_service_that_went_away_is_named_as_the_cause(
     evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The circuit breaker ends the later calls; the error is that of the first."""
+    """The circuit breaker ends the later calls; the error is that of the service."""
     write_locomo(tmp_path)
     monkeypatch.setattr("retain.evaluation.evaluate.MAX_FAILURES_IN_A_ROW", 4)
     with FakeService(reply) as service:
@@ -226,6 +226,23 @@ def test_a_service_that_went_away_is_named_as_the_cause(
     assert done.returncode == 7
     assert "its service cannot be reached" in done.stderr
     assert "in a row" not in done.stderr
+
+
+def test_an_outage_after_a_bad_answer_is_named_as_the_cause(
+    evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limited: Limited
+) -> None:
+    write_locomo(tmp_path)
+    monkeypatch.setattr("retain.evaluation.evaluate.MAX_FAILURES_IN_A_ROW", 3)
+    limited(MODEL_RETRIES=0)
+
+    def answer_once(request: ModelRequest) -> str:
+        service.misbehave("500")
+        return ""
+
+    with FakeService(answer_once) as service:
+        done = evaluate("locomo.json --answers", RETAIN_MODEL="fake", RETAIN_BASE_URL=service.url)
+    assert done.returncode == 7
+    assert "its service responded with 500" in done.stderr
 
 
 def test_sigterm_ends_the_run_with_a_report(

@@ -209,6 +209,8 @@ def test_a_sqlite_file_is_never_open_in_two_servers(chart: Any) -> None:
         {"replicas": 0},
         {"database": {"url": "mysql://a/b"}},
         {"database": {"url": "postgresql://a/b", "existingSecret": "db"}},
+        {"database": {"ownerUrl": "postgresql://a/b"}},
+        {"database": {"readUrl": "postgresql://a/b", "existingSecret": "db"}},
         {"ingress": {"enabled": True}},
         {"settings": {"database": "postgresql://a/b"}},
         {"settings": {"read_database": "postgresql://a/b"}},

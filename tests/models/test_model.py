@@ -121,6 +121,15 @@ def test_a_truncated_answer_is_marked(service: FakeService) -> None:
     assert (done.text, done.cut) == ("An", True)
 
 
+def test_a_named_summary_model_describes_references() -> None:
+    models = Models(Settings(model="gpt-5-mini", summary_model="gpt-5-nano"))
+    assert models.describer is models.summary
+    assert models.describer is not None
+    assert models.describer.name == "gpt-5-nano"
+    for name in ("", "extractive"):
+        assert Models(Settings(model="gpt-5-mini", summary_model=name)).describer is None
+
+
 FAILURES: dict[str, tuple[type[ModelError], str, int]] = {
     "500": (ModelUnavailable, "its service responded with 500: the server had an error", 2),
     "429": (ModelUnavailable, "its service responded with 429 and asks to wait 1 s: slow down", 2),

@@ -106,7 +106,7 @@ def test_the_settings_choose_the_embedder() -> None:
         ("word2vec", "one of auto, static, encoder, none, onnx:FOLDER, service:MODEL, not 'word2v"),
         ("", "must be one of auto"),
         ("static:x", "must be one of auto"),
-        ("onnx", "must name a model: write `onnx:FOLDER`"),
+        ("onnx", "must name a folder: write `onnx:FOLDER`"),
         ("service:", "must name a model: write `service:MODEL`"),
     ],
 )

@@ -23,12 +23,13 @@ FILE = "retain.yaml"
 NOT_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 """Variables that are not settings: where the file is, and a client's API key."""
 REMOVED = {
-    "embedding_model": "write `embedder: service:MODEL` or `embedder: onnx:FOLDER`",
+    "embedding_model": "remove it; if it was set, write `embedder: service:MODEL` or `embedder: onnx:FOLDER`",
     "jwt_default_permissions": "write `jwt_permissions: CLAIM=read,write`",
     "jwt_default_tenant": "write `jwt_tenant: CLAIM=TENANT`",
     "max_body_bytes": "request bodies always have a limit of 8 MiB",
-    "postgres_role": "it is always retain_app; rename yours: `alter role NAME rename to retain_app`",
-    "ref_describe": "set `summary_model`; then that model describes references",
+    "postgres_role": "remove it; the role is always retain_app. If yours has another name: "
+    "`alter role NAME rename to retain_app`. If it was empty: see the changelog",
+    "ref_describe": "remove it; references are described by `summary_model` if it names a model, otherwise by built-in code",
     "reranker": "pass a reranker of your own to `Memory.open`",
     "sqlite_durability": "every acknowledged write survives a power failure",
     "work_inside": "run `retain serve --no-jobs`",
@@ -54,7 +55,7 @@ PASSWORD_IN_URL = re.compile(
 )
 EMBEDDERS = ("auto", "static", "encoder", "none")
 EMBEDDERS_WITH_MODEL = {"onnx": "FOLDER", "service": "MODEL"}
-"""Embedders that are followed by `:` and the name of their model, and what it is."""
+"""Embedders that take a model after a colon, with the placeholder for it."""
 BOOLEANS = {
     "true": True,
     "yes": True,
@@ -161,7 +162,7 @@ class Settings(SettingsExtras):
     summary_model: str = _setting(
         "",
         "The model that writes summaries, or `extractive` for the built-in writer that needs no model. Empty: `model`. "
-        "A model that is named here also describes references, which built-in code does otherwise.",
+        "If set to a model, it also describes references; otherwise built-in code describes them.",
         variable="OPENAI_SUMMARY_MODEL",
     )
     summary_base_url: str = _setting(
@@ -527,7 +528,8 @@ def _checked_embedder(text: str, where: str) -> str:
     if text in EMBEDDERS or (provider in EMBEDDERS_WITH_MODEL and model):
         return text
     if provider in EMBEDDERS_WITH_MODEL:
-        problem = f"must name a model: write `{provider}:{EMBEDDERS_WITH_MODEL[provider]}`"
+        placeholder = EMBEDDERS_WITH_MODEL[provider]
+        problem = f"must name a {placeholder.lower()}: write `{provider}:{placeholder}`"
     else:
         forms = [f"{name}:{model}" for name, model in EMBEDDERS_WITH_MODEL.items()]
         problem = f"must be one of {', '.join([*EMBEDDERS, *forms])}, not {text!r}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from retain.base.errors import Invalid, NotFound, RetainError
+from retain.base.wording import counted
 from retain.chat.no_model_answer import NO_MODEL
 from retain.chat.session import AGENT, USER
 from retain.cli import context_command
@@ -20,7 +21,6 @@ from retain.cli.options import SCOPE
 from retain.cli.output import plain, show
 from retain.client import Client
 from retain.memory import Memory, Scope
-from retain.text.view import counted
 
 HELP = """/new           start a new conversation
 /sessions      list conversations

@@ -23,6 +23,7 @@ from retain.base import limits
 from retain.base.errors import Invalid, ReadOnly, RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
+from retain.base.wording import counted
 from retain.chat.mcp_servers import McpConnections
 from retain.cli.command import Arguments, Command, load_settings
 from retain.cli.output import print_table, show
@@ -38,7 +39,6 @@ from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder, in_memory, lost_commits, verify_backup
 from retain.storage.database import Finding
 from retain.storage.verify import verify
-from retain.text.view import counted
 
 State = Literal["ok", "warning", "problem"]
 

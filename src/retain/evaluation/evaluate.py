@@ -28,6 +28,7 @@ from retain.jobs.runner import JobRunner
 from retain.kinds.kind import Services
 from retain.memory import Memory, Scope
 from retain.models import ChatModel, Model
+from retain.models.model import PAUSE_HINT
 from retain.models.provider import KEY_HINT
 
 HITS_PER_QUESTION = 60
@@ -233,7 +234,8 @@ class Evaluation:
             if KEY_HINT in str(error):
                 raise
             if len(self.failures) >= MAX_FAILURES_IN_A_ROW:
-                raise self.failures[0] from None  # the later ones only say that it is not called
+                causes = [cause for cause in self.failures if PAUSE_HINT not in str(cause)]
+                raise (causes or self.failures)[-1] from None
             return replace(result, error=str(error))
         self.failures.clear()
         return replace(result, verdict=verdict, verdict_reply=reply)

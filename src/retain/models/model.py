@@ -29,6 +29,8 @@ NO_KEY = "no-key-is-set"
 """Sent to a service that has no key. Without any key, libraries would read one from the environment."""
 FIRST_RETRY_SECONDS = 0.5
 """Delay before the first retry; it doubles with each further retry."""
+PAUSE_HINT = "the next call is possible in"
+"""Part of the error while the circuit breaker is open."""
 _MAX_REPORTED_TOKENS = 1 << 40
 _MAX_CACHED_MODELS = 64
 _GRACE_SECONDS = 1.0  # for a call to clean up after its deadline
@@ -292,7 +294,7 @@ class RemoteModel:
             pause_left = self._breaker.wait()
             if pause_left:
                 raise self._unavailable(
-                    f"it failed {FAILURE_LIMIT} times in a row; the next call is possible in "
+                    f"it failed {FAILURE_LIMIT} times in a row; {PAUSE_HINT} "
                     f"{math.ceil(pause_left)} s"
                 )
             try:

@@ -18,6 +18,7 @@ from typing import IO, Any
 from retain.base import canonical
 from retain.base.errors import Invalid
 from retain.base.tokens import cut, estimate
+from retain.base.wording import counted
 from retain.text import jsonpath
 from retain.text.describe import media_of
 from retain.text.pattern import compile_pattern, search
@@ -314,11 +315,6 @@ def _character_boundary(text: str, index: int, *, forward: bool = False) -> int:
 
 def _check_tokens(tokens: int) -> int:
     return canonical.check_integer(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
-
-
-def counted(count: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun: "1 line", "2,000 lines"."""
-    return f"{count:,} {singular}" if count == 1 else f"{count:,} {plural or singular + 's'}"
 
 
 def _are(count: int, singular: str) -> str:
