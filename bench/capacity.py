@@ -87,7 +87,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The results of `measure`. Times are milliseconds of CPU: of the server, of the database."""
+    """The results of `measure`.
+
+    Times are milliseconds of CPU: of the server, and of the database without autovacuum.
+    """
 
     requests: Mapping[int, Mapping[str, tuple[float, float]]]
     """By the number of messages of the tenant, then by operation."""

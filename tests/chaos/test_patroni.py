@@ -27,8 +27,9 @@ from tests.servers import debian_binaries, free_port, prepare_folder, without_ro
 
 pytestmark = pytest.mark.slow
 PATIENCE = 120.0
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 TIMES = {"loop_wait": 1, "retry_timeout": 3, "ttl": 20}
-"""How often Patroni looks, and how long a silent primary stays the primary, in seconds."""
+"""Patroni's polling interval, retry timeout and leader lease, in seconds."""
 
 
 class PatroniCluster:
@@ -39,6 +40,13 @@ class PatroniCluster:
             Path(tempfile.mkdtemp(prefix="retain-patroni-", dir=memory_folder()))
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        try:
+            self._start_all(times)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_all(self, times: dict[str, int]) -> None:
         self.ports = {"one": free_port(), "two": free_port()}
         self.apis = {name: f"127.0.0.1:{free_port()}" for name in self.ports}
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
@@ -92,7 +100,7 @@ class PatroniCluster:
             self.processes[name] = subprocess.Popen(
                 without_root(list(command)),
                 cwd=self.folder,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
+                env={"PATH": PATH, "LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -110,9 +118,9 @@ class PatroniCluster:
             return next(n for n, port in self.ports.items() if port == connection.info.port)
 
     def wait_for_standby(self) -> None:
-        """Wait until Patroni would let the other server take over.
+        """Wait until Patroni reports a synchronous standby.
 
-        It does so some seconds after commits on the primary begin to wait for that server.
+        It does so a few seconds after replication becomes synchronous.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -126,7 +134,7 @@ class PatroniCluster:
             time.sleep(0.2)
 
     def switch_over(self, primary: str) -> None:
-        """Exchange the roles of the servers."""
+        """Switch over to the standby."""
         command = ["patronictl", "-c", str(self.config(primary)), "switchover", "--force"]
         subprocess.run(without_root(command), cwd=self.folder, check=True, capture_output=True)
 
@@ -145,13 +153,17 @@ class PatroniCluster:
         for name in reversed(self.processes):
             process = self.processes[name]
             process.terminate()
-            process.wait(PATIENCE)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @pytest.fixture
 def cluster() -> Iterator[PatroniCluster]:
-    if not (debian_binaries() and shutil.which("patroni") and shutil.which("etcd")):
+    programs = [shutil.which(name, path=PATH) for name in ("patroni", "etcd")]
+    if not (debian_binaries() and all(programs)):
         assert not os.environ.get("CI"), "Patroni or etcd is not installed"
         pytest.skip("Patroni or etcd is not installed: `make test-all` installs them")
     with closing(PatroniCluster(**TIMES)) as cluster:

@@ -62,7 +62,7 @@ class Raw:
 
 
 class OracleRaw(Raw):
-    """The same for Oracle, or H2 in its place; foreign keys hold."""
+    """The same for Oracle, or H2 in its place; foreign keys are still enforced."""
 
     def all(self, sql: str) -> list[tuple[Any, ...]]:
         from sqlglot import parse_one  # needs the extra `oracle`

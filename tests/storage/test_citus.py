@@ -262,7 +262,7 @@ class TestCluster:
         assert "moods" in problems
 
     def test_a_worker_without_the_extension_is_named(self, cluster: Cluster, url: str) -> None:
-        """Nothing is written then, on any node."""
+        """No node is changed."""
         name = "retain_incomplete"
         urls = [
             urlsplit(url)._replace(path=f"/{name}").geturl(),

@@ -699,7 +699,7 @@ CONTRACTIONS = (
 )
 
 SPLIT = LazyPattern(
-    # Every match starts so; without this, the alternatives are tried at every letter.
+    # Every match starts with one of these characters; the lookahead skips all other positions.
     r"(?=[\s,;:()—])(?:"
     # A mark, with conjunctions after it; or a conjunction or "mention that" before a new subject.
     r"\s*(?:[,;:](?!\S)|[()]|\s[-–—]+\s|—)\s*(?:(?:and|but|so|plus|or)\s+)*"
