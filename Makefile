@@ -13,10 +13,10 @@ MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all test-cluster test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
+.PHONY: serve site docs release test test-all test-cluster test-h2 test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 serve: setup ## Run the server and the web app; set HOST, PORT and DATABASE to change the defaults
 	@.venv/bin/python scripts/build_site.py --if-possible
@@ -62,6 +62,9 @@ screens: test-tools site ## Take screenshots of every page into .cache/screens: 
 
 test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster and delete its rows: CLUSTER=postgresql://…
 	RETAIN_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/storage/test_citus.py tests/chaos $(ARGS)
+
+test-h2: deployment-tools ## Run the tests of storage and kinds on H2 in Oracle mode
+	ENGINES=h2 $(RUN) pytest -m "" -n 2 --timeout 1800 tests/kinds tests/storage/test_contract.py tests/storage/test_copy.py tests/storage/test_erase.py tests/test_every_kind.py $(ARGS)
 
 test-oracle: tests ## Run the tests of storage and kinds on an Oracle server and delete its rows: ORACLE=oracle://…
 	RETAIN_TEST_ORACLE='$(or $(ORACLE),$(error Name the database, which loses all its rows: make test-oracle ORACLE=oracle://USER:PASSWORD@HOST/SERVICE))' $(RUN) pytest -m "" -n 0 tests/storage/test_contract.py tests/test_every_kind.py $(ARGS)

@@ -3,8 +3,8 @@
 A test that takes `url`, `memory` or `me` runs once per engine. By default these are SQLite and the
 modern PostgreSQL for the packages of storage and search, and SQLite alone for the others, which do
 not see which engine they use; `ENGINES=all` (`make test-all`) runs every test on all three, and
-`ENGINES=h2` on H2 in Oracle mode. By default, tests/test_every_kind.py calls every verb of every kind on PostgreSQL. A test that
-parametrizes `engine` itself keeps its own list. Servers are started once per run, and files lie in
+`ENGINES=h2` with `-m ""` (`make test-h2`) on H2 in Oracle mode. By default,
+tests/test_every_kind.py calls every verb of every kind on PostgreSQL. A test that parametrizes `engine` itself keeps its own list. Servers are started once per run, and files lie in
 memory where there is enough of it, except those of tests/chaos.
 """
 

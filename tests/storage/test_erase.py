@@ -152,7 +152,7 @@ def test_no_word_of_an_erased_user_stays_in_any_table(
     assert memory.erase("ada", tenant="acme").audit_subjects_hashed == 0
 
 
-@pytest.mark.not_on_h2("the audit log is append-only for a working user; here is only the owner")
+@pytest.mark.not_on_h2("the audit log is append-only for a working user; H2 has only the owner")
 def test_an_erasure_keeps_the_audit_rows_of_others(memory: Memory) -> None:
     principal = Principal("acme", PERMISSIONS, "ci (k1)")
     for user in ("ada", "bob"):
