@@ -32,13 +32,3 @@ def test_each_run_starts_at_another_tenant_and_visits_all(memory: Memory) -> Non
     visited.clear()
     runner.run(["tenant 3", "tenant 1"])
     assert visited == ["tenant 3", "tenant 1"]
-
-
-@one_engine
-def test_one_run_learns_facts_and_computes_their_vectors(memory: Memory) -> None:
-    scope = memory.scope(user="ada", agent="scout")
-    session = scope.sessions.add("s").id
-    scope.messages.append(session, "user", "My sister Clara lives in Lisbon.")
-    assert memory.run_jobs().jobs["facts"].done
-    assert scope.facts.list()
-    assert memory.run_jobs().jobs["vectors"].done == 0

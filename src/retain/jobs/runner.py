@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from retain.auth import idempotency
 from retain.base.errors import NotFound
@@ -17,8 +17,6 @@ from retain.storage import leases
 
 DELIVERY_THREADS = 16
 """The number of tenants whose events are sent to webhooks at the same time."""
-TEXT_JOBS = frozenset({"summaries", "facts", "consolidations"})
-"""Jobs that write texts. They may wait for a model, so vectors are computed before and after them."""
 SWEEP_SECONDS = 3600.0  # a sweep is a write, and jobs may run every few seconds
 
 
@@ -118,13 +116,4 @@ class JobRunner:
             leases.sweep(self._services.database, tenant)
             idempotency.sweep_all(self._services.database, tenant)
             self._next_sweep[tenant] = time.monotonic() + SWEEP_SECONDS
-        results = [job.run(self._services, tenant, progress) for job in self._jobs]
-        names = [job.name for job in self._jobs]
-        has_new_texts = any(
-            result.done for name, result in zip(names, results, strict=True) if name in TEXT_JOBS
-        )
-        if has_new_texts and "vectors" in names:
-            index = names.index("vectors")
-            again = self._jobs[index].run(self._services, tenant, progress)
-            results[index] = replace(again, done=results[index].done + again.done)
-        return results
+        return [job.run(self._services, tenant, progress) for job in self._jobs]
