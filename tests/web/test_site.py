@@ -169,7 +169,14 @@ def test_without_a_built_site_the_page_says_how_to_build_it(
     for path in ("/", "/chat/scout"):
         page = here.get(path)
         assert page.status_code == 200
-        for item in ("make site", "Node.js 20", "wheel", "/docs", "/mcp", "/healthz"):
+        for item in (
+            "make site",
+            "Node.js 20",
+            "install retain again",
+            "/docs",
+            "/mcp",
+            "/healthz",
+        ):
             assert item in page.text
         assert "<script" not in page.text
         assert page.headers["Cache-Control"] == "no-cache"
