@@ -108,7 +108,7 @@ class _Result(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """What an earlier run of a step has done."""
+    """The progress of an earlier run of a step."""
 
     is_repeated: bool  # an earlier run was interrupted or failed
     done: int = 0  # statements that it has completed
