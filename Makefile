@@ -1,4 +1,4 @@
-# `make serve` and `make test` need Python 3.11 or newer and, for the web app, Node.js 20.19 or newer; they install the rest.
+# `make serve` and `make test` need Python 3.11 or newer and, for the web app, Node.js 20.19, or 22.12 or newer; they install the rest.
 
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
