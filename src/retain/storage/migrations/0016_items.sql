@@ -27,7 +27,8 @@ create index items_by_expiry on items (tenant, expires_at) where expires_at is n
 alter table search_items add column place {key};
 
 -- down
--- Their words go by a trigger, which may only where the table is named.
+-- Deletes nothing: a step suspends row-level security only for the tables that it names, and the trigger of
+-- search_items changes this one.
 delete from search_words where 1 = 0;
 delete from search_items where kind = 'items';
 alter table search_items drop column place;

@@ -100,7 +100,8 @@ create table fact_positions (
 create index fact_positions_by_retry on fact_positions (tenant, retry_at) where retry_at is not null;
 
 -- down
--- Their words go by a trigger, which may only where the table is named.
+-- Deletes nothing: a step suspends row-level security only for the tables that it names, and the trigger of
+-- search_items changes this one.
 delete from search_words where 1 = 0;
 delete from job_marks where job = 'facts';
 delete from search_items where kind = 'facts';
