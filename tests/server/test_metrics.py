@@ -23,11 +23,13 @@ from retain.jobs.runner import JobResults
 from retain.models import Completion
 from retain.models.recording import ModelCall
 from retain.server import metrics
+from retain.server.app import create_app
 from retain.server.database_metrics import FIGURES
 from retain.server.metrics import MAX_MODEL_NAMES, METRICS, Metrics
-from retain.testing import FaultyDatabase, with_faults
+from retain.testing import FaultyDatabase, ScriptedModel, with_faults
 from tests.calling import Calling
 from tests.conftest import one_engine
+from tests.kinds.test_summaries import with_model
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
@@ -143,6 +145,27 @@ def test_models_tools_and_background_jobs_are_counted(
     assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="refused") == 1
     assert value(operator, "retain_work_rounds_total", outcome="failed") == 1
     assert value(operator, "retain_work_failed_total", job="vectors") >= 1
+
+
+@one_engine
+def test_model_calls_of_background_jobs_are_counted(
+    open_memory: Callable[..., Memory], calling: Calling
+) -> None:
+    """The job that calls the model does not wake itself by its writes."""
+    model = ScriptedModel("Ada plans a trip.", name="small")
+    memory = with_model(open_memory(summary_enabled=True, summary_threshold=2), model)
+    app = create_app(memory, jobs=False)
+    client = calling(memory.settings.tenant, over=app)
+    client.post("/api/sessions", json={"id": "trip"}, headers=ADA)
+    batch = {"messages": [{"role": "user", "content": f"day {n}"} for n in range(20)]}
+    assert client.post("/api/messages/trip/batch", json=batch, headers=ADA).status_code == 201
+    (jobs,) = app.state.background
+    assert jobs._taken() == [memory.settings.tenant]
+    jobs._round([memory.settings.tenant])
+    assert len(model.requests) == 1
+    assert value(client, "retain_model_calls_total", model="small", outcome="ok") == 1
+    assert memory.scope(tenant=memory.settings.tenant).interactions.totals()
+    assert jobs._taken() == []
 
 
 @one_engine

@@ -73,8 +73,8 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     status_routes.add(app, authenticator)
     web_app.add(app)
     routes.install(app)
-    background.install(app, starts=jobs)
     operations.install(app)
+    background.install(app, starts=jobs)  # after the operations, so that its models are measured
     middleware.install(app)  # after the routes, so that it wraps all of them
     request_log.install(app)  # last, so that it sees every request
     return app

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 from starlette.applications import Starlette
 
@@ -23,6 +24,7 @@ from retain.base.errors import NotFound
 from retain.jobs.runner import JobResults, JobRunner
 from retain.memory import Memory
 from retain.server import lifespan
+from retain.storage.writer import Change, Writer
 
 GATHER_SECONDS = 0.5
 """After a write, wait this long to process further writes with it."""
@@ -151,15 +153,24 @@ class Background:
 def install(app: Starlette, *, starts: bool) -> None:
     """Add the threads to the app; they start with the app unless another process runs the jobs.
 
-    Webhooks have their own thread, so that slow ones do not delay other jobs.
+    Webhooks have their own thread, so that slow ones do not delay other jobs. Writes of the app
+    wake the threads; the jobs have another writer, so that they do not wake themselves.
     """
     memory: Memory = app.state.memory
+    services = memory.services
     on_round = app.state.metrics.worked
-    threads = [Background(memory, on_round, JobRunner.without_webhooks(memory.services))]
+    threads = [Background(memory, on_round, JobRunner.without_webhooks(services))]
     if memory.settings.events != "off":
-        deliveries = JobRunner.of_webhooks(memory.services)
+        deliveries = JobRunner.of_webhooks(services)
         threads.append(Background(memory, on_round, deliveries, pause_factor=0))
     app.state.background = threads
+
+    def wake(change: Change) -> None:
+        for thread in threads:
+            thread.wake(change.tenant)
+
+    writer = Writer(services.database, [wake], records_events=services.writer.records_events)
+    memory.services = replace(services, writer=writer)
     if not starts:
         return
 

@@ -21,9 +21,7 @@ from retain.kinds.turns import Turn
 from retain.memory import Memory
 from retain.models.recording import ModelCall
 from retain.server import traces
-from retain.server.background import Background
 from retain.server.metrics import Metrics
-from retain.storage.writer import Change, Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -186,10 +184,10 @@ def _is_plausible(count: Any) -> bool:
 
 
 def install(app: Starlette) -> None:
-    """Measure the operations on an app's memory; wake its background jobs after each write."""
+    """Measure the operations on an app's memory, and the model calls of retain itself."""
     memory: Memory = app.state.memory
-    services = memory.services
     observer = MeasuringObserver(app.state.metrics)
+    memory_record = memory.services.record
 
     def record(
         services: Services, owner: Owner, route: str, call: ModelCall, session: str | None = None
@@ -197,20 +195,4 @@ def install(app: Starlette) -> None:
         observer.model_call(route, call)
         memory_record(services, owner, route, call, session)
 
-    memory_record = services.record
-    threads: list[Background] = app.state.background
-
-    def wake(change: Change) -> None:
-        for thread in threads:
-            thread.wake(change.tenant)
-
-    memory.services = replace(
-        services,
-        record=record,
-        observer=observer,
-        writer=Writer(
-            services.database,
-            [wake],
-            records_events=services.writer.records_events,
-        ),
-    )
+    memory.services = replace(memory.services, record=record, observer=observer)
