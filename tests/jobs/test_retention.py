@@ -18,10 +18,11 @@ from retain.base import clock
 from retain.base.errors import Invalid, NotFound
 from retain.jobs import retention
 from retain.jobs.runner import JobRunner
+from retain.storage import files
 from retain.storage.database import Transaction, Work
 from retain.storage.sqlite import maintenance
 from retain.testing import with_faults
-from tests.conftest import Now
+from tests.conftest import Now, one_engine
 from tests.storage.behind import fill, hashes, raw
 
 START = 20_000 * clock.DAY
@@ -473,3 +474,18 @@ def test_jobs_remove_contents_that_never_got_a_reference(
     memory.run_jobs()
     assert digests() == [stored]
     assert me.refs.content("used") == b"A content that is used."
+
+
+@one_engine
+def test_the_job_runs_while_the_disk_is_nearly_full(
+    open_memory: Callable[..., Memory], time_: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_memory(clock=time_) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        add_messages(me, 3)
+        memory.run_jobs()
+        time_.pass_days(31)
+    monkeypatch.setattr(files, "MIN_FREE_MIB", 1 << 40)
+    memory = open_memory(clock=time_, retention_days=30)
+    assert memory.run_jobs().jobs["retention"].done == 3

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -180,6 +181,33 @@ def test_a_nearly_full_disk_rejects_writes_but_not_reads_and_deletes(
             append(memory)
         assert len(memory.scope(tenant="acme").messages.window("s")) == 1
         assert memory.erase("ada", tenant="acme").removed["messages"] == 1
+
+
+def test_removing_verbs_work_while_the_disk_is_nearly_full(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(address(file), settings=replace(SETTINGS, events="on")) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        for session in ("s", "t", "t", "t"):
+            append(memory, session=session)
+        me.state.set("theme", "dark")
+        me.items.put(["docs"], "a", {"text": "b"})
+        entry = me.entries.add("Ada likes trains.")
+        me.notes.append("A note.")
+    monkeypatch.setattr(files, "MIN_FREE_MIB", 1 << 40)
+    with Memory.open(address(file), settings=replace(SETTINGS, events="on")) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        with pytest.raises(Full):
+            me.notes.clear()  # keeps the earlier text, and adds a version
+        me.messages.remove("t", 1)
+        assert me.messages.pop("t").seq == 3
+        assert me.messages.clear("t") == 1
+        me.sessions.remove("s")
+        me.state.remove("theme")
+        me.items.remove(["docs"], "a")
+        me.entries.remove(entry.id)
+        with pytest.raises(Full):
+            append(memory, session="t")
 
 
 # -- where the file is ---------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class BrowserSessions:
             )
 
         change = Change("signins", "remove", tenant, event="none")
-        self._writer.write(change, work, idempotent=True)
+        self._writer.write(change, work, idempotent=True, frees_space=True)
 
 
 def sweep_all(database: Database, tenant: str, size: int = 500) -> None:

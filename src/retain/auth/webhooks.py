@@ -199,7 +199,7 @@ class Webhooks:
             if not tx.run("delete from webhooks where tenant = :tenant and id = :id", id=id):
                 raise NotFound(what="webhook", id=id)
 
-        self._writer.write(_change("remove", tenant, id), work)
+        self._writer.write(_change("remove", tenant, id), work, frees_space=True)
 
     def replay(self, tenant: str, id: str) -> int:
         """Let the next run of the job send the dead letters again; return their number."""

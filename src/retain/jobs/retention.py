@@ -131,7 +131,9 @@ class RetentionJob:
         cutoff, due = services.database.read(tenant, lambda tx: _find_due(tx, age))
         if not due:
             return JobResult()
-        lease = leases.claim(services.database, tenant, "retention", LEASE_SECONDS)
+        lease = leases.claim(
+            services.database, tenant, "retention", LEASE_SECONDS, frees_space=True
+        )
         if lease is None:
             return JobResult()  # another process removes it
         removed = 0

@@ -17,6 +17,7 @@ from retain.messages import placeholder
 from retain.models.recording import ModelCall, RecordedModel
 from retain.search import snippet
 from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
+from retain.storage.outbox import EVENT_TYPES
 from retain.storage.tables import Check, Table
 from retain.storage.writer import Change, RowKey
 
@@ -247,18 +248,21 @@ class Kind:
         subject: str = "",
         returns: Callable[[Record], Any] | None = None,
         idempotent: bool = False,
-        frees_space: bool = False,
         long: bool = False,
     ) -> Record:
         """Run one change in a transaction. All writes of a kind go through here.
+
+        A verb whose events are of the type `removed` may run when the disk is nearly full.
 
         verb:        the public method that writes
         row:         the row of the kind's main table that changes, or a function that gets its
                      primary key from the result
         subject:     the id of the changed record, if it is not one row
         returns:     computes the verb's return value from the result, if they differ
-        idempotent, frees_space, long: as in `Database.write`
+        idempotent, long: as in `Database.write`
         """
+        event = self.event_types.get(verb, "")
+        frees_space = (event or EVENT_TYPES.get(verb)) == "removed"
         change = Change(
             self.name,
             verb,
@@ -268,7 +272,7 @@ class Kind:
             subject,
             self._owner.user,
             returns,
-            self.event_types.get(verb, ""),
+            event,
         )
         return self._services.writer.write(
             change, work, idempotent=idempotent, frees_space=frees_space, long=long

@@ -29,14 +29,20 @@ class Lease:
     fence: int
 
 
-def claim(database: Database, tenant: str, what: str, seconds: float) -> Lease | None:
-    """Take a lease for a number of seconds; return None while another process holds it."""
+def claim(
+    database: Database, tenant: str, what: str, seconds: float, *, frees_space: bool = False
+) -> Lease | None:
+    """Take a lease for a number of seconds; return None while another process holds it.
+
+    frees_space: the work deletes. Other work is refused when the disk is nearly full, before it
+    pays a model for a result that cannot be stored.
+    """
 
     def work(tx: Transaction) -> Lease | None:
         row = tx.one(_CLAIM, what=what, expires=clock.after(tx.now, seconds, "seconds"))
         return Lease(tenant, what, row[0]) if row else None
 
-    return database.write(tenant, work)
+    return database.write(tenant, work, frees_space=frees_space)
 
 
 def renew(database: Database, lease: Lease, seconds: float) -> bool:
@@ -50,7 +56,7 @@ def renew(database: Database, lease: Lease, seconds: float) -> bool:
             expires=clock.after(tx.now, seconds, "seconds"),
         )
 
-    return bool(database.write(lease.tenant, work, idempotent=True))
+    return bool(database.write(lease.tenant, work, idempotent=True, frees_space=True))
 
 
 def is_held(tx: Transaction, lease: Lease) -> bool:
@@ -78,7 +84,7 @@ def release(database: Database, lease: Lease) -> None:
             fence=lease.fence,
         )
 
-    database.write(lease.tenant, work, idempotent=True)
+    database.write(lease.tenant, work, idempotent=True, frees_space=True)
 
 
 def sweep(database: Database, tenant: str) -> int:
@@ -90,4 +96,5 @@ def sweep(database: Database, tenant: str) -> int:
             old=tx.now - clock.DAY,
         ),
         idempotent=True,
+        frees_space=True,
     )

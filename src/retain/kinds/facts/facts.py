@@ -418,7 +418,7 @@ class Facts(Kind):
             delete_facts(tx, self._services.index, same_words)
             entities.remove_unused(tx, column(row, "user_id"), column(row, "subject"))
 
-        self._write("forget", work, row={"id": id}, frees_space=True)
+        self._write("forget", work, row={"id": id})
 
     def history(self, id: str) -> Sequence[FactChange]:
         """Return every change of a fact and of those that it replaced or that replaced it."""

@@ -260,7 +260,7 @@ class Knowledge(Kind):
                 id=id,
             )
 
-        self._write("remove", work, row={"id": id}, frees_space=True, long=True)
+        self._write("remove", work, row={"id": id}, long=True)
 
     def search(
         self,

@@ -433,9 +433,7 @@ class Refs(Kind):
             self._services.index.remove(tx, self.name, key)
             return self._services.blobs.release(tx, [(row[0], row[1])])
 
-        self._services.blobs.discard(
-            self._write("remove", work, row={"key": key}, frees_space=True)
-        )
+        self._services.blobs.discard(self._write("remove", work, row={"key": key}))
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
         """Return references whose key, summary, command or start match a query, best first."""
