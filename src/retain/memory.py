@@ -440,6 +440,8 @@ class Memory:
         """Run the due background jobs once: vectors, summaries, facts, retention, webhooks and others."""
         from retain.jobs.runner import JobRunner
 
+        for tenant in tenants or []:
+            self._existing(tenant, "tenants")
         return JobRunner(self.services).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:

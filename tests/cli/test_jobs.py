@@ -107,6 +107,30 @@ def test_repeated_runs_until_stopped(database: str, how: signal.Signals) -> None
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
+def test_a_tenant_without_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`retain jobs` may start before the first write, as in a container."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "retain.yaml").write_text(EXTRACTIVE)
+    database = f"sqlite:///{tmp_path}/agent.db"
+    Memory.open(database, settings=Settings()).close()
+    assert main(["jobs", "--database", database]) == 0
+    words = ["-m", "retain.cli.main", "jobs", "--database", database, "--every", "0.05", "--json"]
+    worker = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    try:
+        time.sleep(1)
+        with Memory.open(database, settings=Settings()) as memory:
+            memory.scope(user="ada", agent="scout").state.set("theme", "dark")
+        assert json.loads(worker.stdout.readline())["jobs"]["vectors"]["done"] == 1
+        worker.send_signal(signal.SIGTERM)
+        _, err = worker.communicate(timeout=100)
+    finally:
+        worker.kill()
+    assert (worker.returncode, err) == (0, "Stopped.\n")
+
+
 def test_a_slow_webhook_does_not_delay_other_jobs(database: str) -> None:
     with Receiver("slow") as receiver:
         with Memory.open(database, settings=Settings(events="private")) as memory:

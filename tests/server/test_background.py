@@ -162,13 +162,16 @@ def test_stop_interrupts_a_running_round(working: Background, rounds: Rounds) ->
     assert not working._thread.is_alive()
 
 
-def test_a_tenant_whose_first_write_was_rolled_back_is_no_failure(
-    open_memory: Callable[..., Memory],
-) -> None:
+def test_a_removed_tenant_does_not_stop_the_others(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory(embedder="static")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("s")
+    me.messages.append("s", "user", "hello")
     results: list[JobResults | None] = []
-    created = Background(open_memory(), lambda worked, seconds: results.append(worked))
-    assert created._round(["nobody"]) >= 0
-    assert results == [JobResults({})]
+    created = Background(memory, lambda worked, seconds: results.append(worked))
+    created._round(["acme", "removed"])
+    assert results[0] is not None
+    assert results[0].jobs["vectors"].done == 1
 
 
 def test_two_processes_do_no_work_twice(open_memory: Callable[..., Memory]) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from retain.base.errors import Invalid, ModelError, StorageError
+from retain.base.errors import Invalid, ModelError, NotFound
 from retain.cli.command import ALL_TENANTS, Arguments, Command, open_memory, tenants
 from retain.cli.output import plain, print_table, progress, show
-from retain.jobs.job import Progress
+from retain.jobs.job import Stopped
 from retain.jobs.runner import JobResults, JobRunner
 from retain.memory import Memory
 
@@ -23,81 +22,72 @@ _OUTPUT = threading.Lock()
 
 
 def jobs(arguments: Arguments) -> int:
-    """Run the jobs that are due; the exit status says if a model failed."""
+    """Run the jobs that are due; the exit status says if one failed."""
     every = arguments.every
     if every is not None and not 0 < every < 1_000_000:
         raise Invalid(field="--every", problem="must be a number of seconds above 0")
     with open_memory(arguments) as memory:
+        chosen = tenants(arguments, memory)
+        if arguments.tenant is not None and arguments.tenant not in memory.tenants():
+            raise NotFound(what="tenant", id=arguments.tenant)
         if every is None:
             with progress("working") as bar:
-                results = JobRunner(memory.services).run(tenants(arguments, memory), bar)
+                results = JobRunner(memory.services).run(chosen, bar)
             _show(results, arguments)
             return ModelError.exit_code if results.failed else 0
-        runner = JobRunner.without_webhooks(memory.services)
         with stop_on_sigterm():
             try:
-                with _deliveries(memory, arguments):
-                    while True:
-                        _run_once(runner, tenants(arguments, memory), arguments)
-                        time.sleep(every)
+                _repeat_all(memory, chosen, arguments)
             except KeyboardInterrupt:
                 print("Stopped.", file=sys.stderr)
     return 0
 
 
-def _run_once(
+def _repeat_all(memory: Memory, chosen: list[str] | None, arguments: Arguments) -> None:
+    """Run the due jobs until an interrupt; webhooks in a thread, because receivers may be slow."""
+    stopping = threading.Event()
+    webhooks = threading.Thread(
+        target=_repeat,
+        args=(JobRunner.of_webhooks(memory.services), chosen, arguments, stopping),
+        name="retain-webhooks",
+        daemon=True,
+    )
+    if memory.settings.events != "off":
+        webhooks.start()
+    try:
+        _repeat(JobRunner.without_webhooks(memory.services), chosen, arguments, stopping)
+    finally:
+        stopping.set()
+        if webhooks.is_alive():
+            webhooks.join(JOIN_SECONDS)
+
+
+def _repeat(
     runner: JobRunner,
     chosen: list[str] | None,
     arguments: Arguments,
-    progress: Progress | None = None,
+    stopping: threading.Event,
 ) -> None:
-    """Run the due jobs once; if the database is unavailable, print the error and continue."""
-    try:
-        results = runner.run(chosen, progress)
-    except StorageError as error:
-        print(f"retain: {plain(str(error))}", file=sys.stderr, flush=True)
-        return
-    if results.done or results.failed:
-        with _OUTPUT:
-            _show(results, arguments)
-            sys.stdout.flush()
-
-
-@contextmanager
-def _deliveries(memory: Memory, arguments: Arguments) -> Iterator[None]:
-    """Send events to webhooks in a thread, so that slow receivers do not delay other jobs."""
-    if memory.settings.events == "off":
-        yield
-        return
-    stopping = threading.Event()
-    runner = JobRunner.of_webhooks(memory.services)
+    """Run the due jobs again and again; print an error, and continue."""
 
     def check(done: int, total: int) -> None:
         if stopping.is_set():
-            raise _Stopped
+            raise Stopped
 
-    def repeat() -> None:
-        while not stopping.is_set():
-            try:
-                _run_once(runner, tenants(arguments, memory), arguments, check)
-            except Exception as error:  # the next run tries again
-                if stopping.is_set():
-                    return
-                text = plain(str(error) or type(error).__name__)
-                print(f"retain: {text}", file=sys.stderr, flush=True)
-            stopping.wait(arguments.every)
-
-    thread = threading.Thread(target=repeat, name="retain-webhooks", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join(JOIN_SECONDS)
-
-
-class _Stopped(Exception):
-    """Raised inside a run to end it."""
+    while not stopping.is_set():
+        try:
+            results = runner.run(chosen, check)
+        except Exception as error:  # the next run tries again
+            if stopping.is_set():
+                return
+            text = plain(str(error) or type(error).__name__)
+            print(f"retain: {text}", file=sys.stderr, flush=True)
+        else:
+            if results.done or results.failed:
+                with _OUTPUT:
+                    _show(results, arguments)
+                    sys.stdout.flush()
+        stopping.wait(arguments.every)
 
 
 @contextmanager

@@ -12,6 +12,10 @@ Progress = Callable[[int, int], None]
 """Called with the number of completed items and the total number."""
 
 
+class Stopped(Exception):
+    """Raised by a progress callback to end a run at once; uncommitted work is rolled back."""
+
+
 @dataclass(frozen=True)
 class JobResult:
     """The result of one run of a job."""

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from retain.auth import idempotency
-from retain.base.errors import NotFound
 from retain.jobs import consolidate, deliver, embed, learn, reindex, retention, summarize
 from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
@@ -85,20 +84,19 @@ class JobRunner:
     def run(
         self, tenants: Sequence[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run every job for some tenants, or for all.
+        """Run every job for some tenants, or for all; skip tenants that do not exist.
 
         When running all tenants, start at a random one, so that parallel runners find due work
         sooner.
         """
         known = self._services.database.tenants()
-        for tenant in tenants or []:
-            if tenant not in known:
-                raise NotFound(what="tenant", id=tenant)
-        if tenants is None and known:
+        if tenants is not None:
+            known = [tenant for tenant in tenants if tenant in known]
+        elif known:
             start = random.randrange(len(known))
-            tenants = known[start:] + known[:start]
+            known = known[start:] + known[:start]
         results = {job.name: JobResult() for job in self._jobs}
-        for tenant_results in self._run_tenants(tenants or [], progress):
+        for tenant_results in self._run_tenants(known, progress):
             for job, result in zip(self._jobs, tenant_results, strict=True):
                 results[job.name] += result
         return JobResults(results)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from starlette.applications import Starlette
 
 from retain.base import limits
-from retain.base.errors import NotFound
+from retain.jobs.job import Stopped
 from retain.jobs.runner import JobResults, JobRunner
 from retain.memory import Memory
 from retain.server import lifespan
@@ -34,10 +34,6 @@ PAUSE_FACTOR = 19
 _JOIN_SECONDS = 2.0
 _WARN_SECONDS = 60.0
 log = logging.getLogger("retain.work")
-
-
-class Stopped(Exception):
-    """Raised inside a round to end it at once; uncommitted work is rolled back."""
 
 
 class Background:
@@ -126,8 +122,6 @@ class Background:
             worked = self._worker.run(tenants, self._check)
         except Stopped:
             return 0.0
-        except NotFound:  # the first write of a tenant was rolled back
-            worked = JobResults({})
         except Exception as error:  # the next round tries again
             if self._stopping.is_set():
                 return 0.0
