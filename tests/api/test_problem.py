@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 from retain import Memory
-from retain.api import problem
+from retain.base.error_text import error_text
 from retain.base.errors import (
     Busy,
     Full,
@@ -91,7 +91,7 @@ def test_errors_do_not_reveal_the_database_address(
 def test_the_detail_of_a_problem(error: StorageError, caplog: pytest.LogCaptureFixture) -> None:
     """Advice is included; row data quoted by an engine is not, not even in the log."""
     caplog.set_level(logging.INFO)
-    result = problem.error_text(error, "r1")
+    result = error_text(error, "r1")
     assert WHERE not in result
     assert "{" not in result
     assert ("7 MiB" in result) == isinstance(error, ReadTooLong)

@@ -15,12 +15,12 @@ from retain import Memory
 from retain.auth import audit_log
 from retain.auth.principal import Principal
 from retain.base import tokens
-from retain.base.errors import BadAnswer, Invalid, KeyReused, TooLarge
+from retain.base.errors import BadAnswer, Full, Invalid, KeyReused, TooLarge
 from retain.chat import saved_turns, turn
 from retain.chat.caller import Caller
 from retain.chat.events import Event
 from retain.models import Models, Reply
-from retain.testing import FakeService, ScriptedModel, calling
+from retain.testing import FakeService, ScriptedModel, calling, with_faults
 from tests.conftest import SETTINGS, Limited
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
@@ -83,6 +83,25 @@ def test_tools_have_the_callers_permissions(talk: Any) -> None:
     assert chat.me.notes.read().text == ""
     assert "search_memory" not in chat.model.requests[0].tools
     assert "Unknown tool 'search_memory'" in chat.outputs()[-1]
+
+
+def test_the_model_does_not_read_the_reason_of_a_database_failure(talk: Any) -> None:
+    def save(_: Any) -> Reply:
+        # The first write records this call of the model.
+        faults.fail("write", Full(problem="2 MiB free on /srv/retain"), at=2)
+        return calling(("save_to_core", {"content": "Tea."}))
+
+    chat = talk(save, "Done.")
+    chat.memory, faults = with_faults(chat.memory)
+    chat.me = chat.memory.scope(tenant="acme", user="ada", agent="scout")
+    chat.say(caller=caller("read", "write"))
+    (output,) = chat.outputs()
+    assert "The disk is nearly full." in output
+    assert "/srv" not in output
+    faults.fail("write", Full(problem="2 MiB free on /srv/retain"))
+    (tool,) = chat.me.tools(["save_to_core"])
+    answer = tool.call({"content": "Tea."})
+    assert answer["error"].startswith("The disk is nearly full. Nothing was written")
 
 
 def test_a_bound_key_cannot_change_tenant_wide_data_by_tools(talk: Any) -> None:

@@ -21,6 +21,7 @@ from retain import Memory
 from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
+from retain.base.errors import Unreachable
 from retain.kinds.refs import FRAGMENT
 from retain.mcp.server import McpCaller, Profile, create_server
 from retain.server.app import create_app
@@ -197,7 +198,9 @@ def test_tool_annotations(local_memory: Memory) -> None:
     run(look())
 
 
-def test_errors_are_returned_to_the_model(local_memory: Memory) -> None:
+def test_errors_are_returned_to_the_model(
+    local_memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
     async def err() -> None:
         async with inside(local_memory) as client:
             assert (
@@ -243,6 +246,21 @@ def test_errors_are_returned_to_the_model(local_memory: Memory) -> None:
             assert "the server log has the details" in message
 
     run(unexpected())
+
+    async def database_failure() -> None:
+        faulty_memory, faults = with_faults(local_memory)
+        faults.fail("read", Unreachable(problem="db.internal:5432 refused"), times=None)
+        async with inside(faulty_memory) as client:
+            public = "The database cannot be reached. The server's log says why."
+            assert await call_error(client, "list_state") == public
+            with pytest.raises(MCPError, match=public):
+                await client.get_prompt("recall", {"question": "Who is Clara?"})
+
+    run(database_failure())
+    failures = [record for record in caplog.records if record.name == "retain.storage"]
+    assert [vars(record)["fields"]["reason"] for record in failures] == [
+        "db.internal:5432 refused"
+    ] * 2
 
 
 def test_a_value_may_be_null(local_memory: Memory) -> None:

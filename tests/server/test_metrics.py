@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
+from retain.base.errors import Full
 from retain.jobs.job import JobResult
 from retain.jobs.runner import JobResults
 from retain.models import Completion
@@ -133,6 +134,10 @@ def test_models_tools_and_background_jobs_are_counted(
     call_tool = scope.services.observer.call_tool
     assert call_tool(tool, scope.owner, {"content": "Ada likes trains."})["success"]
     assert "error" in call_tool(tool, scope.owner, {"content": "  "})
+    assert isinstance(memory.database, FaultyDatabase)
+    memory.database.fail("write", Full(problem="a test"))
+    with pytest.raises(Full):
+        call_tool(tool, scope.owner, {"content": "Ada likes ships."})
     app.state.metrics.worked(JobResults({"vectors": JobResult(done=3, left=2, failed=1)}), 0.5)
     app.state.metrics.worked(None, 0.1)
     assert value(operator, "retain_model_calls_total", model="small", outcome="ok") == 1
@@ -143,6 +148,7 @@ def test_models_tools_and_background_jobs_are_counted(
     assert value(operator, "retain_model_seconds_sum", model="small") == pytest.approx(1.501)
     assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="ok") == 1
     assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="refused") == 1
+    assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="failed") == 1
     assert value(operator, "retain_work_rounds_total", outcome="failed") == 1
     assert value(operator, "retain_work_failed_total", job="vectors") >= 1
 

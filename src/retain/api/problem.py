@@ -6,7 +6,6 @@ A problem says what is wrong, in which field, and what to do. It contains the id
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retain.base import masking
-from retain.base.errors import Busy, Corrupt, Full, ReadOnly, RetainError, StorageError, Unreachable
-from retain.base.logging import FIELDS
+from retain.base.error_text import error_text
+from retain.base.errors import RetainError
 
 MEDIA = "application/problem+json"
 _TITLES = {
@@ -51,8 +50,6 @@ _DETAILS = {
 RETRY_SECONDS = 1
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MAX_LISTED_FIELDS = 5
-_PLAIN = (Busy, Corrupt, Full, ReadOnly, Unreachable)  # others may quote the data
-_log = logging.getLogger("retain.storage")
 EXPECTED = (RetainError, HTTPException, ValidationError)
 """Errors that are not defects of the server: bad requests and temporary failures."""
 
@@ -123,24 +120,6 @@ def of_error(error: RetainError, request_id: str) -> Response:
     return answer(
         error.status, error_text(error, request_id), request_id, type=kind, headers=headers, **more
     )
-
-
-def error_text(error: RetainError, request_id: str | None = None) -> str:
-    """Return the public text of an error; the reason of a database failure goes to the log only."""
-    if isinstance(error, StorageError):
-        fields = {
-            "error": type(error).__name__,
-            "reason": reason(error),
-            "request_id": request_id or None,
-        }
-        _log.warning("The database failed.", extra={FIELDS: fields})
-    return error.public
-
-
-def reason(error: StorageError) -> str | None:
-    """Return the reason that the database gave for a failure, unless it may quote stored data."""
-    text = str(error.details.get("problem", "")).partition("\n")[0]
-    return text if text and isinstance(error, _PLAIN) else None
 
 
 def _of_validation_error(invalid: ValidationError, request_id: str) -> Response:

@@ -62,7 +62,7 @@ def run(
                             agent,
                             open_turn.key,
                             asked_seq=open_turn.seq,
-                            error=str(error),
+                            error=error.public,
                         )
                     )
         if len(errors) == len(members):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from retain.base import canonical, limits, masking, tokens
+from retain.base.error_text import error_text
 from retain.base.errors import RetainError
 from retain.chat.caller import Caller
 from retain.context.window import call_tokens, shorten_call, stored_key
@@ -173,7 +174,7 @@ class Tools:
             else:
                 text = self._tool_scope.refs.capture(text, source=tool.name, session=self._session)
         except RetainError as error:
-            return _error_result(call, str(error))
+            return _error_result(call, error_text(error))
         except Exception as error:  # a broken tool must not fail the turn
             _log.exception("Tool %s failed.", tool.name)
             return _error_result(
@@ -200,7 +201,8 @@ class Tools:
             output = _plain_text(answer["result"])
             text = self._tool_scope.refs.capture(output, source=tool.name, session=self._session)
         except RetainError as error:
-            return _error_result(call, f"{tool.name} ran, but its result was lost: {error}")
+            problem = f"{tool.name} ran, but its result was lost: {error_text(error)}"
+            return _error_result(call, problem)
         except Exception as error:  # a result that is not JSON, such as a list that contains itself
             _log.exception("The result of the tool %s cannot be shown.", tool.name)
             problem = f"{tool.name} ran, but its result cannot be shown"

@@ -40,7 +40,7 @@ class ToolFailure(Exception):
 class ExtraTool(Tool):
     """An extra tool. `run` gets the arguments as a mapping; the answer has a `result`."""
 
-    def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
+    def attempt(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
         """Run the tool with a model's arguments; a failure is an answer with `error`."""
         if not isinstance(arguments, Mapping | None):
             return {"error": f"The arguments of {self.name} must be a JSON object."}

@@ -87,8 +87,8 @@ class Observer:
     def call_tool(
         self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
     ) -> Answer:
-        """Call a tool and return its answer."""
-        return tool.call(arguments)
+        """Call a tool and return its answer. Raise StorageError if the database fails."""
+        return tool.attempt(arguments)
 
 
 @dataclass(frozen=True)

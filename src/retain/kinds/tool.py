@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from retain.base.errors import RetainError
+from retain.base.error_text import error_text
+from retain.base.errors import RetainError, StorageError
 from retain.base.masking import Policy, mask_personal_json
 
 Answer = dict[str, Any]
@@ -98,6 +99,13 @@ class Tool:
 
         A mistake in the arguments returns an error that says what to do.
         """
+        try:
+            return self.attempt(arguments)
+        except StorageError as error:
+            return {"error": error_text(error)}
+
+    def attempt(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
+        """Do the same as `call`, but raise StorageError if the database fails."""
         if isinstance(arguments, str):
             try:
                 arguments = json.loads(arguments or "{}")
@@ -117,6 +125,8 @@ class Tool:
             return {"error": problem}
         try:
             return self.run(**values)
+        except StorageError:
+            raise
         except RetainError as error:
             return {"error": str(error)}
 

@@ -24,8 +24,8 @@ from mcp_types import (
 )
 from mcp_types import Tool as ToolDefinition
 
-from retain.api import problem
 from retain.auth.principal import Permission
+from retain.base.error_text import error_text
 from retain.base.errors import NotFound, RetainError
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
 from retain.mcp.mcp_caller import McpCaller
@@ -326,7 +326,7 @@ class GraphTools:
         except NotFound as error:
             return _failed(f"Entity with name {error.id} not found")
         except RetainError as error:
-            return _failed(problem.error_text(error))
+            return _failed(error_text(error))
         except Exception:  # a defect: logged, and reported to the model without details
             _log.exception("Tool %s failed.", name)
             return _failed(UNEXPECTED)

@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotatio
 from mcp_types import Tool as ToolDefinition
 
 from mcp import MCPError
-from retain.api import problem
+from retain.base.error_text import error_text
 from retain.base.errors import RetainError
 from retain.kinds.tool import Answer, Tool
 from retain.mcp.mcp_caller import McpCaller
@@ -95,7 +95,7 @@ def call_result(call: Callable[[], Answer], name: str, known: Container[str]) ->
     try:
         answer = call()
     except RetainError as error:
-        return error_result(problem.error_text(error))
+        return error_result(error_text(error))
     except Exception:  # a defect: logged, and reported to the model without details
         _log.exception("Tool %s failed.", name)
         return error_result(UNEXPECTED)

@@ -36,7 +36,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp import MCPError
-from retain.api import problem
+from retain.base.error_text import error_text
 from retain.base.errors import Forbidden, Invalid, NotFound, RetainError
 from retain.base.version import version
 from retain.mcp import graph_tools, prompts, resources
@@ -191,7 +191,7 @@ async def _in_thread(
     except RetainError as error:
         raise MCPError(
             _error_code(error, ctx, uri),
-            problem.error_text(error),
+            error_text(error),
             None if uri is None else {"uri": uri},
         ) from None
 

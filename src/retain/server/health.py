@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from retain.api import problem
 from retain.base import limits
+from retain.base.error_text import reason
 from retain.base.errors import StorageError
 from retain.memory import Memory
 from retain.storage.database import EVERY_TENANT
@@ -73,9 +74,7 @@ class Health:
             schema = self._memory.database.version()
             required_schema = self._memory.migrations[-1].number
         except StorageError as error:
-            self._log_reason(
-                f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}"
-            )
+            self._log_reason(f"{type(error).__name__}: {reason(error) or 'it does not say why'}")
             return _AWAY
         except Exception as error:  # whatever it is, the server is not ready
             _log.error("database check failed: %s", type(error).__name__, exc_info=error)

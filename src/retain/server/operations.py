@@ -94,7 +94,7 @@ class MeasuringObserver(Observer):
     def call_tool(
         self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
     ) -> Answer:
-        """Call a tool; count its outcome, and trace it."""
+        """Call a tool; count its outcome, and trace it. Raise StorageError if the database fails."""
         attributes = {
             traces.OPERATION: "execute_tool",
             traces.TOOL: tool.name,
@@ -104,7 +104,7 @@ class MeasuringObserver(Observer):
         outcome = "failed"
         try:
             with span:
-                answer = tool.call(arguments)
+                answer = tool.attempt(arguments)
             outcome = "refused" if "error" in answer else "ok"
             return answer
         finally:

@@ -20,6 +20,7 @@ from retain.api.responses import Written, encoded
 from retain.auth.audited_writer import Action, acting_as, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Permission, Principal
+from retain.base.error_text import error_text
 from retain.base.errors import Invalid, RetainError
 from retain.kinds.kind import Services
 from retain.memory import Scope
@@ -168,7 +169,7 @@ class Protocol:
             if name is not None:
                 error = type(error)(**error.details | {"field": name})
             status = 400 if isinstance(error, Invalid) or error.status == 422 else error.status
-            failure = Failure(status, problem.error_text(error, id), error.details, id)
+            failure = Failure(status, error_text(error, id), error.details, id)
         elif isinstance(error, HTTPException):
             failure = Failure(error.status_code, str(error.detail), {}, id)
         if failure.status == 409:  # the vendor's client would retry, to no effect
