@@ -287,6 +287,38 @@ def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
+def test_two_people_of_one_name_are_kept_apart(open_memory: Open, now: Now) -> None:
+    """A model that calls the sister and the colleague by the same name retires nothing wrongly."""
+    model = Faithful()
+
+    def leave_out_roles(request: ModelRequest) -> str:
+        facts = [
+            {**fact, "subject": name, "statement": fact["statement"].replace(fact["subject"], name)}
+            for fact in model.facts(request.prompt)
+            for name in [fact["subject"].partition(" (")[0]]
+        ]
+        return json.dumps({"facts": facts})
+
+    memory = with_model(
+        open_memory(clock=now, facts="model", facts_tokens_per_day=0),
+        ScriptedModel(leave_out_roles),
+    )
+    dialogues = [write_dialogue(number) for number in range(UNFAITHFUL_DIALOGUES)]
+    for part in range(2):
+        for dialogue in dialogues:
+            model.said |= dialogue.said
+            talk(memory, dialogue, part)
+        learn(memory, now)
+    in_review = 0
+    for dialogue in dialogues:
+        me = memory.scope(tenant="acme", user=dialogue.user)
+        in_review += len(me.facts.review().items)
+        for fact in all_facts(me):
+            if fact.status in ("replaced", "retracted"):
+                assert any(fact.object in statement for statement in dialogue.retired), fact
+    assert in_review > UNFAITHFUL_DIALOGUES / 4
+
+
 def test_the_built_in_rules_retire_nothing_wrongly(open_memory: Open, now: Now) -> None:
     memory = open_memory(clock=now)
     dialogues = [write_dialogue(number) for number in range(UNFAITHFUL_DIALOGUES)]

@@ -99,6 +99,7 @@ def test_a_valid_fact_becomes_a_proposal() -> None:
         ("question", {"statement": "Does the user live in Lisbon?"}),
         ("about nobody", {"subject": ""}),
         ("about nobody", {"subject": "Margaret"}),
+        ("about nobody", {"subject": "The agent", "statement": "The agent lives in Lisbon."}),
         ("no message", {"messages": []}),
         ("no message", {"messages": None}),
         ("unknown message", {"messages": [5]}),
@@ -127,6 +128,41 @@ def test_other_facts_are_refused_by_reason(reason: str, changes: dict[str, Any])
     assert reading.refused == Counter({reason: 1})
     assert len(reading.proposals) == 1, "the others count"
     assert reading.summary == {"facts": 1, "refused": {reason: 1}}
+
+
+def test_the_rules_decide_whom_a_fact_is_about() -> None:
+    """A small model confuses people; where the rules read the same, their subject is used."""
+    turns = [
+        Turn(1, "user", "My colleague Mary lives in Faro.", MAY, "user"),
+        Turn(2, "user", "I work at Acme.", MAY, "user"),
+        Turn(3, "user", "My sister Mary lives in Porto.", MAY, "user"),
+        Turn(4, "user", "Ada and I both live in Bern.", MAY, "user"),
+        Turn(5, "user", "My brother lives in Oslo, and so do I.", MAY, "user"),
+    ]
+
+    def fact(seq: int, subject: str, statement: str) -> dict[str, Any]:
+        predicate = "works at" if "works" in statement else "lives in"
+        object = statement.rstrip(".").rpartition(" ")[2]
+        names = {"subject": subject, "predicate": predicate, "object": object}
+        return {**names, "statement": statement, "messages": [seq]}
+
+    reading = read(
+        fact(1, "user", "The user lives in Faro."),
+        fact(2, "Acme", "The user works at Acme."),
+        fact(3, "Mary (sister)", "Mary (sister) lives in Porto."),
+        fact(4, "Ada", "Ada lives in Bern."),
+        fact(5, "user", "The user lives in Oslo."),
+        turns=turns,
+    )
+    assert [(item.subject, item.statement) for item in reading.proposals] == [
+        ("Mary", "Mary is the user's colleague."),
+        ("Mary", "Mary is the user's sister."),
+        ("Mary", "Mary lives in Faro."),
+        ("user", "The user works at Acme."),
+        ("Mary (sister)", "Mary (sister) lives in Porto."),
+        ("Ada", "Ada lives in Bern."),
+        ("user", "The user lives in Oslo."),
+    ]
 
 
 @pytest.mark.parametrize(

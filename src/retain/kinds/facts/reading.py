@@ -20,7 +20,8 @@ from retain.base import canonical
 from retain.base.errors import BadAnswer, Invalid
 from retain.base.lazy_pattern import LazyPattern
 from retain.kinds.entries.entry import indent_continuation, least_trusted
-from retain.kinds.facts.extractor import extract
+from retain.kinds.facts.entities import is_role
+from retain.kinds.facts.extractor import NOT_PEOPLE, extract
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     MAX_STATEMENT_CHARACTERS,
@@ -29,7 +30,7 @@ from retain.kinds.facts.fact import (
     Fact,
 )
 from retain.kinds.facts.proposal import Proposal, Relation
-from retain.kinds.facts.resolution import content_words, is_exclusive
+from retain.kinds.facts.resolution import content_words, is_exclusive, meaning
 from retain.models import Completion, Model
 from retain.models.recording import complete_checked
 from retain.text.warning_signs import find_warning_signs
@@ -83,6 +84,7 @@ _GENERAL_QUESTION = LazyPattern(
 )
 """A message that asks something and says nothing about the user."""
 _FIRST_PERSON = LazyPattern(r"(?:I|I['’]m|My|We|Our|Ich|Meine?|Wir|Unsere?)\s")
+_SAYS_I = LazyPattern(r"(?i)\b(?:I|me|we|us|ich|mich|mir|wir|uns)\b")
 _CORRECTION = LazyPattern(
     r"(?i)\b(?:actually|i meant?|correction|corrected?|sorry|wrong|mistaken?|misspoke|not|rather"
     r"|instead|never|eigentlich|ich meinte|falsch|nicht|sondern|korrektur|nie)\b|n['’]t\b"
@@ -285,7 +287,47 @@ def _parse_answer(text: str, turns: Sequence[Turn], known: Sequence[Fact], model
             reading.proposals.append(check(proposal, turns))
         except _Refused as refusal:
             reading.refused[str(refusal)] += 1
-    return reading
+    return _with_rules(reading, turns)
+
+
+def _with_rules(reading: Reading, turns: Sequence[Turn]) -> Reading:
+    """Return a model's reading, corrected by the built-in rules.
+
+    Small models confuse people: if the rules read the same in the same message, they decide whom it
+    is about. What somebody is to the user ("my sister Clara") is added, because there may be two
+    people of one name.
+    """
+    rules = [rule for rule in read_explicit(turns).proposals if rule.relation == "new"]
+    proposals = [_with_subject(proposal, rules, turns) for proposal in reading.proposals]
+    names = {proposal.subject for proposal in proposals}
+    relations = [
+        rule
+        for rule in rules
+        if rule.predicate == "is" and is_role(rule.object) and rule.subject in names
+    ]
+    return Reading([*relations, *proposals], reading.refused)
+
+
+def _with_subject(proposal: Proposal, rules: Sequence[Proposal], turns: Sequence[Turn]) -> Proposal:
+    """Return a proposal with the right subject, and the alias that its messages give it."""
+    own = meaning(proposal.predicate, proposal.object, ends=proposal.ends)
+    same = [
+        rule
+        for rule in rules
+        if set(rule.evidence) <= set(proposal.evidence)
+        and meaning(rule.predicate, rule.object, ends=rule.ends) == own
+    ]
+    for rule in same:
+        if rule.subject == proposal.subject:
+            return replace(proposal, alias=proposal.alias or rule.alias)
+    is_wrong = proposal.subject == proposal.object or (
+        proposal.subject == ABOUT_USER
+        and not any(_SAYS_I.search(turn.text) for turn in turns if turn.seq in proposal.evidence)
+    )
+    if len(same) != 1 or not is_wrong:
+        return proposal
+    (rule,) = same
+    return replace(proposal, subject=rule.subject, statement=rule.statement, alias=rule.alias)
 
 
 def _first_object(text: str) -> str:
@@ -416,7 +458,8 @@ def _check_form(proposal: Proposal) -> None:
     """Raise `_Refused` unless a proposal is a statement about somebody, with possible dates."""
     if not canonical.is_visible(proposal.statement):
         raise _Refused("blank")
-    if not canonical.is_visible(proposal.subject):
+    subject = proposal.subject.casefold().removeprefix("the ")
+    if not canonical.is_visible(subject) or subject in NOT_PEOPLE:
         raise _Refused("about nobody")
     if proposal.statement.rstrip().endswith("?"):
         raise _Refused("question")
