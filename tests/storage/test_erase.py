@@ -119,6 +119,12 @@ def fill_audited(memory: Memory, word: str) -> None:
             scope("refs_remove", None).refs.remove(ref.key)
     scope("items_remove").items.remove((word, "removed"), f"{word} removed")
     scope("graph_remove_many").graph.remove_many([f"{word} removed"])
+    scope("messages_append", None).messages.append(session, "user", word)
+    scope("messages_remove", None).messages.remove(session, 30)
+    scope("messages_pop", None).messages.pop(session)
+    scope("save_turn", None).save_turn(session, [{"role": "user", "content": word}])
+    scope("summaries_fold", None).summaries.fold(session, force=True)
+    scope("messages_clear", None).messages.clear(session)
 
 
 def rows_with(url: str, word: str) -> dict[str, int]:

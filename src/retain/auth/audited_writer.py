@@ -22,7 +22,7 @@ from retain.base.settings import Settings
 from retain.kinds.kind import Services
 from retain.storage.database import Transaction, Work
 from retain.storage.tables import fingerprint, row_name, row_owner
-from retain.storage.writer import Change, RowKey, Writer, changed_rows
+from retain.storage.writer import Change, RowKey, Writer, changed_rows, owner_before
 
 T = TypeVar("T")
 Render = Callable[[Any], StoredResponse]
@@ -148,7 +148,7 @@ class AuditedWriter(Writer):
             before = self._hash_before(tx, change) if self._is_audited else None
             owner = change.user
             if self._is_audited and owner is None:
-                owner = row_owner(tx, change.table, change.row)
+                owner = owner_before(tx, change)
             result = work(tx)
             if request and self._render:
                 value = change.returns(result) if change.returns else result

@@ -85,7 +85,7 @@ class Writer:
         """Return `work`, followed by the events of the change."""
 
         def recorded(tx: Transaction) -> T:
-            owner = change.user or _owner_before(tx, change)
+            owner = change.user or owner_before(tx, change)
             result = work(tx)
             new_events = change.parts
             if new_events is None:
@@ -107,7 +107,7 @@ def changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
     return [rows] if isinstance(rows, Mapping) else rows
 
 
-def _owner_before(tx: Transaction, change: Change) -> str | None:
+def owner_before(tx: Transaction, change: Change) -> str | None:
     """Return the user of what changes, which may be gone after the change."""
     if change.subject:
         return session_owner(tx, change.subject)
