@@ -50,7 +50,7 @@ def test_every_change_has_an_event_without_content(recorded: Memory, ada: Scope)
     ada.entries.edit(entry.id, "canary edit")
     ada.entries.remove(entry.id)
     ada.state.set("theme", "canary value")
-    learn = Change("facts", "learn", "acme", subject="s1", user="ada")
+    learn = Change("facts", "learn", "acme", session="s1", user="ada")
     recorded.services.writer.write(learn, lambda tx: {"added": 1})
     recorded.services.writer.write(learn, lambda tx: {})  # nothing was learned
     recorded.erase_agent("nobody", tenant="acme")
@@ -83,6 +83,20 @@ def test_no_event_is_recorded_unless_events_are_on(memory: Memory) -> None:
     me.state.set("theme", 1)
     me.transaction(lambda scope: scope.state.set("theme", 2))
     assert memory.events(tenant="acme") == []
+
+
+def test_only_changes_of_a_session_have_the_user_of_the_session(
+    recorded: Memory, ada: Scope
+) -> None:
+    ada.sessions.add("plans")
+    everyone = recorded.scope(tenant="acme")
+    everyone.messages.append("plans", "user", "hello")
+    everyone.entries.share("plans", ["scout"])
+    events = recorded.events(tenant="acme")
+    assert [(event.kind, event.subject, event.user) for event in events[1:]] == [
+        ("messages", "plans", "ada"),
+        ("entries", "plans", None),
+    ]
 
 
 def test_a_transaction_has_the_events_of_its_verbs(recorded: Memory, ada: Scope) -> None:

@@ -237,7 +237,8 @@ class AuditedWriter(Writer):
 
 def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
     """Return the kind and the names of the changed rows, split into texts that fit a column."""
-    names = [change.subject] if change.subject else [row_name(change.table, row) for row in rows]
+    subject = change.subject or change.session
+    names = [subject] if subject else [row_name(change.table, row) for row in rows]
     subjects = [change.kind]
     for name in names:
         is_full = len(subjects[-1]) + len(name) >= audit_log.MAX_SUBJECT_LENGTH

@@ -318,7 +318,7 @@ def _read(
 
 def _commit(services: Services, tenant: str, batch: Batch, reading: Reading) -> bool:
     policy = masking.derived(services.settings.masking)
-    change = Change("facts", "learn", tenant, subject=batch.session, user=batch.user)
+    change = Change("facts", "learn", tenant, session=batch.session, user=batch.user)
     counts = services.writer.write(
         change,
         lambda tx: learning.commit(tx, services.index, batch, reading.proposals, policy),

@@ -246,6 +246,7 @@ class Kind:
         *,
         row: RowKey | Callable[[Record], RowKey | Sequence[RowKey]] | None = None,
         subject: str = "",
+        session: str = "",
         returns: Callable[[Record], Any] | None = None,
         idempotent: bool = False,
         long: bool = False,
@@ -258,6 +259,7 @@ class Kind:
         row:         the row of the kind's main table that changes, or a function that gets its
                      primary key from the result
         subject:     the id of the changed record, if it is not one row
+        session:     the id of the session whose content changes
         returns:     computes the verb's return value from the result, if they differ
         idempotent, long: as in `Database.write`
         """
@@ -273,6 +275,7 @@ class Kind:
             self._owner.user,
             returns,
             event,
+            session=session,
         )
         return self._services.writer.write(
             change, work, idempotent=idempotent, frees_space=frees_space, long=long

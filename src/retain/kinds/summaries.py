@@ -260,7 +260,7 @@ class Summaries(Kind):
                 if not self._write(
                     "fold",
                     lambda tx, s=step, w=written: _commit(tx, s, w, lease),  # type: ignore[misc]
-                    subject=session,
+                    session=session,
                     idempotent=True,
                 ):
                     tries += 1

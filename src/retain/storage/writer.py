@@ -31,7 +31,7 @@ class Change(NamedTuple):
     row: RowKey | Callable[[Any], RowKey | Sequence[RowKey]] | None = None
     """The row of `table` that changes, or a function that gets it from the transaction's result."""
     subject: str = ""
-    """The id of what changes if it is not one row of `table`, such as a session's id."""
+    """The id of what changes if it is not one row of `table`."""
     user: str | None = None
     """The user of the scope that changes it; None for a scope of all users."""
     returns: Callable[[Any], Any] | None = None
@@ -40,6 +40,8 @@ class Change(NamedTuple):
     """The type of its event; empty: that of the verb; `none`: it has none."""
     parts: list[NewEvent] | None = None
     """The events of the verbs that run in this transaction; the function that makes it adds them."""
+    session: str = ""
+    """The id of the session that changes; it is then also the subject."""
 
 
 class Writer:
@@ -109,8 +111,8 @@ def changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
 
 def owner_before(tx: Transaction, change: Change) -> str | None:
     """Return the user of what changes, which may be gone after the change."""
-    if change.subject:
-        return session_owner(tx, change.subject)
+    if change.session:
+        return session_owner(tx, change.session)
     return row_owner(tx, change.table, change.row)
 
 
@@ -119,8 +121,8 @@ def _events(tx: Transaction, change: Change, result: Any, owner: str | None) -> 
     type = change.event or outbox.EVENT_TYPES.get(verb, "changed")
     if verb in outbox.VERBS_WITHOUT_EVENT or type == "none" or (type == "learned" and not result):
         return []
-    if change.subject:
-        return [NewEvent(type, change.kind, verb, change.subject, owner)]
+    if subject := change.subject or change.session:
+        return [NewEvent(type, change.kind, verb, subject, owner)]
     rows = changed_rows(change, result)
     if not rows:
         return [NewEvent(type, change.kind, verb, "", owner)]

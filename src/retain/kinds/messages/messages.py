@@ -252,7 +252,7 @@ class Messages(Kind):
             if not self._remove(tx, session, seq):
                 raise NotFound(what="message", id=seq)
 
-        self._write("remove", work, subject=session)
+        self._write("remove", work, session=session)
 
     def pop(self, session: str) -> Message:
         """Remove the newest message and return it; concurrent calls return different messages."""
@@ -266,7 +266,7 @@ class Messages(Kind):
             self._remove(tx, session, rows[0][0])
             return records(session, rows)[0]
 
-        return self._write("pop", work, subject=session)
+        return self._write("pop", work, session=session)
 
     def clear(self, session: str) -> int:
         """Remove every message of a session, with its summaries and turns, and return their number.
@@ -285,7 +285,7 @@ class Messages(Kind):
             tx.send(_RESET_SESSION, session=session, next=last + 1)
             return sum(chatter < 2 for (chatter,) in removed)
 
-        return self._write("clear", work, subject=session, long=True)
+        return self._write("clear", work, session=session, long=True)
 
     def _remove(self, tx: Transaction, session: str, seq: int) -> int:
         tx.send(_DELETE_MENTIONS, session=session, seq=seq)
@@ -308,7 +308,7 @@ class Messages(Kind):
             return self._write(
                 verb,
                 lambda tx: self.add_rows(tx, session, rows, expected_last_seq),
-                subject=session,
+                session=session,
             )
         canonical.key(key, "key", self._settings.masking)
         hashed = new_message.digest(rows)
@@ -316,7 +316,7 @@ class Messages(Kind):
             return self._write(
                 verb,
                 lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)),
-                subject=session,
+                session=session,
                 idempotent=True,
             )
         return self._read(lambda tx: self.first_answer(tx, session, key, hashed))
