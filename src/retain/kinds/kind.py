@@ -263,7 +263,7 @@ class Kind:
         returns:     computes the verb's return value from the result, if they differ
         idempotent, long: as in `Database.write`
         """
-        event = self.event_types.get(verb, "")
+        event: EventType | Literal[""] = self.event_types.get(verb, "")
         frees_space = (event or EVENT_TYPES.get(verb)) == "removed"
         change = Change(
             self.name,
