@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from retain import AsyncMemory, Memory, Scope
-from retain.base.errors import Invalid, NotFound, WrongVersion
+from retain.base.errors import Invalid, NotFound, OutOfOrder, WrongVersion
 
 
 @pytest.fixture
@@ -46,6 +47,23 @@ def test_an_error_rolls_everything_back(me: Scope) -> None:
     assert me.notes.read().text == ""
     assert len(me.search("hello note")) == 0
     assert me.state.get("turn").value == "first"
+
+
+def test_a_rejected_message_does_not_use_its_key(me: Scope, memory: Memory) -> None:
+    """A caller may catch the error and commit: a retry with the key must still store the message."""
+    session = me.sessions.resume().id
+    too_late = datetime.now(UTC) + timedelta(days=3)
+
+    def work(scope: Scope) -> None:
+        with pytest.raises(OutOfOrder):
+            scope.messages.append(session, "user", "one", key="k1", expected_last_seq=7)
+        with pytest.raises(Invalid, match="future"):
+            scope.messages.append(session, "user", "two", key="k2", created_at=too_late)
+
+    me.transaction(work)
+    assert me.messages.append(session, "user", "one", key="k1").seq == 1
+    assert me.messages.append(session, "user", "two", key="k2").seq == 2
+    assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
 def test_concurrent_transactions_lose_no_update(me: Scope) -> None:

@@ -331,6 +331,13 @@ class Messages(Kind):
     ) -> list[Message]:
         """Insert rows with the next numbers, under a session lock that lasts until the commit."""
         last, user, agent = self._lock(tx, session, once[0] if once else None)
+        # Check everything before the first change: in `Scope.transaction`, a caller may catch the
+        # error and commit.
+        if expected_last_seq not in (None, last):
+            raise OutOfOrder(actual=last, expected=expected_last_seq)
+        now = tx.now
+        if any((row["created_at"] or now) > now + clock.DAY for row in rows):
+            raise Invalid(field="created_at", problem="is more than a day in the future")
         if once:
             tx.send(
                 _INSERT_KEY,
@@ -340,17 +347,12 @@ class Messages(Kind):
                 first=last + 1,
                 last=last + len(rows),
             )
-        if expected_last_seq not in (None, last):
-            raise OutOfOrder(actual=last, expected=expected_last_seq)
-        now = tx.now
         values = [{**row, "session": session, "seq": last + n} for n, row in enumerate(rows, 1)]
         for value in values:
             if value["created_at"] is None:
                 value["created_at"] = now
             elif value["created_at"] < now:
                 self._reach_back(tx, session, value["created_at"])
-            elif value["created_at"] > now + clock.DAY:
-                raise Invalid(field="created_at", problem="is more than a day in the future")
         tx.many(_INSERT_MESSAGE, values)
         self._services.index.add(tx, new_message.items(session, user, agent, values))
         mentions = new_message.mentioned(session, values)
