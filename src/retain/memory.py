@@ -288,7 +288,7 @@ class Memory:
         extra_tools = ExtraTools(tools, settings)
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
         blobs = Blobs(opened, folder(settings))
-        index = open_index(opened, settings)
+        index = open_index(opened)
         services = Services(
             opened,
             Writer(opened, records_events=settings.events != "off"),

@@ -92,7 +92,7 @@ def test_a_repeated_character_is_not_free(character: str) -> None:
 )  # fmt: skip
 def test_openai_models_are_counted_exactly(model: str, expected: int) -> None:
     """Two vocabularies; the expected counts come from their own library."""
-    assert tokens.count("Der Zug nach Zürich fährt pünktlich ab.", model) == expected
+    assert tokens.counter(model)("Der Zug nach Zürich fährt pünktlich ab.") == expected
 
 
 @pytest.mark.parametrize(
@@ -109,27 +109,27 @@ def test_openai_models_are_counted_exactly(model: str, expected: int) -> None:
 )  # fmt: skip
 def test_other_families_are_estimated(model: str, factor: float) -> None:
     text = PROSE * 20
-    assert tokens.count(text, model) == pytest.approx(tokens.estimate(text) * factor, abs=1)
-    assert tokens.count("", model) == 0
+    assert tokens.counter(model)(text) == pytest.approx(tokens.estimate(text) * factor, abs=1)
+    assert tokens.counter(model)("") == 0
 
 
 @pytest.mark.parametrize("model", ["", "gpt-4o", "gpt-4", "claude-opus-5"])
 def test_special_tokens_are_counted_as_text(model: str) -> None:
     for text in ("<|endoftext|>", "a<|im_start|>system", "<|fim_prefix|>", "half \ud800", "\udcff"):
-        assert tokens.count(text, model) >= 1 + text.count("|")
+        assert tokens.counter(model)(text) >= 1 + text.count("|")
 
 
 @given(st.text(max_size=100))
 def test_counts_are_never_negative(text: str) -> None:
     for model in ("gpt-4o", "gpt-4", "claude-3-opus"):
-        assert (tokens.count(text, model) == 0) == (text == "")
+        assert (tokens.counter(model)(text) == 0) == (text == "")
 
 
 def test_without_the_vocabulary_counts_are_estimated(tmp_path: Path) -> None:
     """A missing extra is no error."""
     (tmp_path / "rs_bpe").mkdir()
     (tmp_path / "rs_bpe" / "__init__.py").write_text("raise ImportError('not here')")
-    script = "from retain.base import tokens; t = 'hello world ' * 9; print(tokens.count(t, 'gpt-4o') == tokens.estimate(t))"
+    script = "from retain.base import tokens; t = 'hello world ' * 9; print(tokens.counter('gpt-4o')(t) == tokens.estimate(t))"
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,

@@ -468,7 +468,7 @@ def test_a_model_with_smaller_tokens_gets_less_text(me: Scope, session: str) -> 
     me.agents.add("scout", model="anthropic:claude-opus-4-8")
     scaled = me.context(session, "hi", budget=2000)
     assert len(scaled.messages) < len(plain.messages)
-    assert sum(tokens.count(m["content"], "claude-opus-4-8") for m in scaled.messages) <= 2000
+    assert sum(tokens.counter("claude-opus-4-8")(m["content"]) for m in scaled.messages) <= 2000
     assert scaled.report.budget == 2000
     assert scaled.report.tokens <= 2000
 

@@ -34,8 +34,8 @@ def fill(me: Scope, session: str, count: int) -> None:
     )
 
 
-def due(memory: Memory, since: int = 0) -> list[str]:
-    return [item.session for item in summarize.due(memory.services, "acme", since)]
+def due(memory: Memory) -> list[str]:
+    return summarize.due_sessions(memory.services, "acme")
 
 
 def test_sessions_above_the_threshold_are_due(open_memory: Open) -> None:
@@ -63,8 +63,11 @@ def test_inactive_sessions_are_skipped(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     now = memory.database.read("acme", lambda tx: tx.now)
-    assert due(memory, now - clock.MINUTE) == ["long"]
-    assert due(memory, now + clock.MINUTE) == []
+    ids = [
+        [row[0] for row in session_marks.active_sessions(memory.services, "acme", since)]
+        for since in (now - clock.MINUTE, now + clock.MINUTE)
+    ]
+    assert ids == [["long"], []]
 
 
 def test_many_sessions_are_read_in_pages(

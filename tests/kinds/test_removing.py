@@ -144,7 +144,7 @@ def test_summaries_continue_around_removed_messages(open_memory: Callable[..., M
     add_messages(me, session, 10, "later")
     for number in (21, 22):
         me.messages.remove(session, number)
-    assert list(summarize.due(memory.services, "acme", 0)) == []
+    assert summarize.due_sessions(memory.services, "acme") == []
     add_messages(me, session, 1, "last")
     folded = me.summaries.fold(session)
     assert (folded.number, folded.covers_from, folded.covers_to) == (2, 11, 19)

@@ -27,6 +27,7 @@ from retain.storage.writer import Change, Writer
 SHORT_SESSION = clock.DAY // 2
 LONG_SESSION = 30 * clock.DAY
 MAX_SESSIONS_PER_KEY = 100
+_SWEEP_SIZE = 500
 """One more browser session ends the oldest session of the key."""
 _TOKEN_FORMAT = re.compile(r"([a-z2-7]{2,820})_[a-z2-7]{52}")
 
@@ -121,7 +122,7 @@ class BrowserSessions:
         self._writer.write(change, work, idempotent=True, frees_space=True)
 
 
-def sweep_all(database: Database, tenant: str, size: int = 500) -> None:
+def sweep_all(database: Database, tenant: str) -> None:
     """Delete the expired sessions of a tenant, in small transactions."""
 
     def has_expired(tx: Transaction) -> bool:
@@ -133,7 +134,7 @@ def sweep_all(database: Database, tenant: str, size: int = 500) -> None:
             """delete from signins where tenant = :tenant and digest in (
                    select digest from signins
                    where tenant = :tenant and expires_at <= :now limit :size)""",
-            size=size,
+            size=_SWEEP_SIZE,
         )
 
     while database.read(tenant, has_expired):

@@ -18,6 +18,7 @@ from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table
 
 KEEP_RESPONSES = clock.DAY
+_SWEEP_SIZE = 500
 TABLES = (
     Table("answers", order="principal, route, key", owned="(user_id = :user or user_id is null)"),
 )
@@ -136,14 +137,13 @@ class IdempotentRequest:
         return replace(StoredResponse(status, body, version), replayed=True)
 
 
-def sweep(tx: Transaction, size: int) -> int:
-    """Delete a batch of responses older than a day; return how many."""
-    return tx.run(_SWEEP, cutoff=tx.now - KEEP_RESPONSES, size=size)
-
-
-def sweep_all(database: Database, tenant: str, size: int = 500) -> int:
+def sweep_all(database: Database, tenant: str) -> int:
     """Delete the responses of a tenant older than a day, in small transactions; return how many."""
+
+    def delete_batch(tx: Transaction) -> int:
+        return tx.run(_SWEEP, cutoff=tx.now - KEEP_RESPONSES, size=_SWEEP_SIZE)
+
     swept = 0
     while database.read(tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEEP_RESPONSES)):
-        swept += database.write(tenant, lambda tx: sweep(tx, size), frees_space=True)
+        swept += database.write(tenant, delete_batch, frees_space=True)
     return swept

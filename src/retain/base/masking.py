@@ -232,7 +232,7 @@ def guard_json(value: Any, field: str, policy: Policy) -> Any:
     """
     if policy.secrets != "off":
         kinds: list[str] = []
-        masked = _mask_json(value, kinds.append, 0)
+        masked = _mask_json(value, kinds.append)
         value = _decide(value, masked, kinds, field, policy.secrets)
     return mask_personal_json(value, policy)
 
@@ -299,15 +299,15 @@ def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -
     return masked if mode == "mask" else value
 
 
-def _mask_json(value: Any, on_match: Callable[[str], None], depth: int) -> Any:
+def _mask_json(value: Any, on_match: Callable[[str], None]) -> Any:
     if isinstance(value, str):
         return mask(value, on_match)
     if isinstance(value, Mapping):
         names = _distinct(mask(name, on_match) for name in value)
-        items = [_mask_member(name, item, on_match, depth) for name, item in value.items()]
+        items = [_mask_member(name, item, on_match) for name, item in value.items()]
         return dict(zip(names, items, strict=True))
     if isinstance(value, list | tuple):
-        return [_mask_json(item, on_match, depth + 1) for item in value]
+        return [_mask_json(item, on_match) for item in value]
     return value
 
 
@@ -324,9 +324,9 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return list(distinct)
 
 
-def _mask_member(name: str, item: Any, on_match: Callable[[str], None], depth: int) -> Any:
+def _mask_member(name: str, item: Any, on_match: Callable[[str], None]) -> Any:
     kinds: list[str] = []
-    masked = _mask_json(item, kinds.append, depth + 1)
+    masked = _mask_json(item, kinds.append)
     if (
         not kinds
         and isinstance(item, str)

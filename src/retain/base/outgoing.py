@@ -45,10 +45,10 @@ class RequestFailed(Exception):
     """A request failed; the text says why, without the address."""
 
 
-def check_url(url: str, field: str = "url") -> str:
+def check_url(url: str) -> str:
     """Return a URL that requests can be sent to; raise Invalid otherwise."""
     if len(url) > MAX_URL_LENGTH:
-        raise TooLarge(field=field, size=len(url), unit="characters", limit=MAX_URL_LENGTH)
+        raise TooLarge(field="url", size=len(url), unit="characters", limit=MAX_URL_LENGTH)
     problem = ""
     try:
         parts = urlsplit(url)
@@ -64,7 +64,7 @@ def check_url(url: str, field: str = "url") -> str:
     if not problem and not (url.isascii() and url.isprintable() and " " not in url):
         problem = "must consist of printable ASCII characters; encode others as %XX"
     if problem:
-        raise Invalid(field=field, problem=problem)
+        raise Invalid(field="url", problem=problem)
     return url
 
 

@@ -120,11 +120,6 @@ def _count_in_blocks(text: str) -> int:
     return runs
 
 
-def count(text: str, model: str = "") -> int:
-    """Count the tokens of `text` for a model: exact if its vocabulary is installed."""
-    return counter(model)(text)
-
-
 def counter(model: str) -> Callable[[str], int]:
     """Return the function that counts tokens for a model; get it once and call it often."""
     return _counter(model)

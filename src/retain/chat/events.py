@@ -28,11 +28,6 @@ class Event:
     agent: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        agent = {} if self.agent is None else {"agent": self.agent}
-        return {"event": self.what, **agent, **self.data}
-
 
 Emit = Callable[[Event], None]
 """Receives the events in order, not always in the thread that runs the turn. It must not raise."""

@@ -142,7 +142,7 @@ def _verify_file(settings: Settings) -> list[Finding]:
     """Verify a copy of a database file without changing it."""
     database, migrations = connect(settings, create=False, read_only=True)
     with closing(database):
-        checks = (*CHECKS, *open_index(database, settings).engine.checks)
+        checks = (*CHECKS, *open_index(database).engine.checks)
         # A backup may have an older schema: opening the restored file migrates it.
         schema = min(database.version(), migrations[-1].number)
         if schema < migrations[-1].number:

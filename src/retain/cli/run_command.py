@@ -30,7 +30,6 @@ from typing import IO, Any
 from retain.api.rendering import as_json
 from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
-from retain.base.settings import Settings
 from retain.base.tokens import estimate
 from retain.cli.command import Arguments, Command, load_settings, open_memory, scope_of
 from retain.cli.options import SCOPE
@@ -256,7 +255,7 @@ def run(arguments: Arguments) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise Invalid(field="command", problem="is missing; for example: retain run -- make test")
-    settings = load_settings(arguments)
+    load_settings(arguments)  # report invalid settings before the command runs
     tokens = limits.REF_TOKENS
     if arguments.tokens is not None:
         tokens = canonical.check_integer(arguments.tokens, "tokens")
@@ -266,7 +265,7 @@ def run(arguments: Arguments) -> int:
         sys.stdout.flush()
     with SignalForwarder() as signals:
         try:
-            execution = _execute(command, signals, arguments, settings)
+            execution = _execute(command, signals, arguments)
         except NotStarted as error:
             _print_problem(str(error))
             return error.exit_code
@@ -293,9 +292,7 @@ def _check_session(arguments: Arguments) -> None:
         scope_of(arguments, memory).sessions.get(arguments.session)
 
 
-def _execute(
-    command: Sequence[str], signals: SignalForwarder, arguments: Arguments, settings: Settings
-) -> Execution:
+def _execute(command: Sequence[str], signals: SignalForwarder, arguments: Arguments) -> Execution:
     """Run a command to its end, showing and capturing its output."""
     execution = Execution(shlex.join(command), Spool(limits.MAX_REF_BYTES), shown=arguments.tee)
     targets = {1: 1, 2: 1 if arguments.quiet else 2}

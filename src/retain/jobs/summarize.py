@@ -208,11 +208,6 @@ def _failures(services: Services, tenant: str) -> dict[str, Failure]:
     return failures
 
 
-def due(services: Services, tenant: str, since: int) -> list[_Due]:
-    """Return the sessions that were active since a moment and are due, oldest first."""
-    return _over_threshold(services, tenant, active_sessions(services, tenant, since))
-
-
 def _over_threshold(services: Services, tenant: str, rows: Iterable[Row]) -> list[_Due]:
     """Return the sessions with more messages than the threshold that no summary covers."""
     threshold = services.settings.summary_threshold

@@ -29,7 +29,7 @@ from retain.base.error_text import error_text
 from retain.base.errors import NotFound, RetainError
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
 from retain.mcp.mcp_caller import McpCaller
-from retain.mcp.memory_tools import UNEXPECTED
+from retain.mcp.memory_tools import UNEXPECTED, error_result
 
 INSTRUCTIONS = """This is your memory: a graph that persists across conversations. Call search_nodes before \
 you answer something that may have come up earlier. Store what you learn as entities with \
@@ -316,20 +316,20 @@ class GraphTools:
         """Call a tool; errors become error results."""
         tool = self._tools.get(name)
         if tool is None:
-            return _failed(f"MCP error -32602: Tool {name} not found")
+            return error_result(f"MCP error -32602: Tool {name} not found")
         if violations := "\n".join(_violations(tool.input_schema, arguments, "")):
-            return _failed(
+            return error_result(
                 f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {violations}"
             )
         try:
             text, answer = tool.run(_graph(caller, tool, arguments), arguments)
         except NotFound as error:
-            return _failed(f"Entity with name {error.id} not found")
+            return error_result(f"Entity with name {error.id} not found")
         except RetainError as error:
-            return _failed(error_text(error))
+            return error_result(error_text(error))
         except Exception:  # a defect: logged, and reported to the model without details
             _log.exception("Tool %s failed.", name)
-            return _failed(UNEXPECTED)
+            return error_result(UNEXPECTED)
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=answer
         )
@@ -430,7 +430,3 @@ def _render_deleted(what: str, *, has_facts: bool) -> Answer:
 
 def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)

@@ -123,16 +123,16 @@ class Writer(Protocol):
 def choose_writer(settings: Settings, model: Model | None, previous: str) -> Writer:
     """Return the writer of the settings."""
     if settings.summary_model == EXTRACTIVE:
-        return ExtractiveWriter(settings)
+        return ExtractiveWriter()
     if model is None:
         raise NoModel(instead=", or choose the built-in writer with `summary_model: extractive`")
-    return ModelWriter(model, settings, previous)
+    return ModelWriter(model, previous)
 
 
 class ExtractiveWriter:
     """The built-in writer: selects sentences, needs no model."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self) -> None:
         self.room = limits.SUMMARY_INPUT_TOKENS
         self._tokens = limits.SUMMARY_TOKENS
 
@@ -164,7 +164,7 @@ class ExtractiveWriter:
 class ModelWriter:
     """Writes summaries with a model, in several calls if the messages do not fit into one."""
 
-    def __init__(self, model: Model, settings: Settings, previous: str) -> None:
+    def __init__(self, model: Model, previous: str) -> None:
         self._model = model
         self._tokens = limits.SUMMARY_TOKENS
         spent = counting.estimate(previous) + _OVERHEAD

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retain.base import limits
-from retain.base.settings import Settings
 from retain.search import chunk
 from retain.search.oracle import OracleEngine
 from retain.search.postgres import CitusEngine, PostgresEngine
@@ -29,7 +28,7 @@ REMOVE_RECORD = "delete from search_items where tenant = :tenant and kind = :kin
 REMOVE_SEQ = f"{REMOVE_RECORD} and seq = :seq"
 
 
-def open_index(database: Database, settings: Settings) -> Index:
+def open_index(database: Database) -> Index:
     """Return the index of a database."""
     engine = CitusEngine if database.is_cluster else ENGINES[database.dialect]
     return Index(engine(limits.VECTOR_MEMORY_MIB))

@@ -109,11 +109,10 @@ def add(app: Starlette) -> None:
 
     async def readyz(request: Request) -> Response:
         health.readiness_flag[0] = 1
-        stopping = getattr(app.state, "stopping", None)
-        guard = getattr(app.state, "guard", None)
-        if (guard and guard.is_draining) or (stopping and stopping.is_set()):
+        guard = app.state.guard
+        if guard.is_draining or app.state.stopping.is_set():
             trouble = "The server is stopping."
-        elif guard and guard.running() > limits.MAX_IN_FLIGHT:  # this request counts, too
+        elif guard.running() > limits.MAX_IN_FLIGHT:  # this request counts, too
             trouble = "The server is at capacity."
         else:
             trouble = await health.trouble()

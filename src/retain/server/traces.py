@@ -111,11 +111,9 @@ def failed(span: Span, kind: str) -> None:
 
 
 @contextmanager
-def span(
-    name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
-) -> Iterator[Span]:
+def span(name: str, attributes: Mapping[str, Any]) -> Iterator[Span]:
     """Run the block in a span. An error is recorded by its type only."""
-    started = _TRACER.start_span(name, kind=kind, attributes=attributes)
+    started = _TRACER.start_span(name, attributes=attributes)
     token = context.attach(trace.set_span_in_context(started))
     try:
         yield started

@@ -133,7 +133,6 @@ async def _download(call: Call) -> Response:
     headers = {
         "Content-Length": str(size),
         "Content-Disposition": "attachment",
-        "X-Content-Type-Options": "nosniff",
         "Accept-Ranges": "none",
     }
     return StreamingResponse(_chunks(file), headers=headers, media_type=OCTETS)

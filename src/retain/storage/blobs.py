@@ -323,10 +323,10 @@ class Blobs:
         """
         return self.folder is None or self.folder.remove(filter(None, files))
 
-    def collect(self, tenant: str, *, frees_space: bool = True) -> int:
+    def collect(self, tenant: str) -> int:
         """Remove unreferenced contents and files left by crashes; return how many."""
         removed = 0
-        while files := self.database.write(tenant, self._collect_rows, frees_space=frees_space):
+        while files := self.database.write(tenant, self._collect_rows, frees_space=True):
             self.discard(files)
             removed += len(files)
         if self.folder is not None:

@@ -110,7 +110,7 @@ def folder(settings: Settings) -> Folder | None:
         path = file.with_name(file.name + "-refs")
     else:
         return None
-    return Folder(path, durable=True, min_free_mib=files.MIN_FREE_MIB)
+    return Folder(path, min_free_mib=files.MIN_FREE_MIB)
 
 
 def verify_backup(

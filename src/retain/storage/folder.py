@@ -58,19 +58,17 @@ class Held:
 class Folder:
     """The files of one database, by tenant and user; the folder is created on first use."""
 
-    def __init__(self, path: Path, *, durable: bool, min_free_mib: int) -> None:
+    def __init__(self, path: Path, *, min_free_mib: int) -> None:
         self.path = path
-        self._durable = durable
         self._min_free = min_free_mib * _MIB
 
     def write(self, place: str, pieces: Iterable[bytes], see: See) -> Held:
-        """Write a content to a new file in a place; durable files survive a power failure."""
+        """Write a content to a new file in a place; it survives a power failure."""
         with storage_errors(self.path):
             unfinished, file = self._new(place)
             try:
                 digest, size = pour(self._while_there_is_room(pieces), file, see)
-                if self._durable:
-                    os.fsync(file.fileno())
+                os.fsync(file.fileno())
                 name = f"{place}/{digest}.{secrets.token_hex(8)}"
                 os.rename(unfinished, self.path / name)
                 self._settle(unfinished.parent)
@@ -165,7 +163,7 @@ class Folder:
             return
         try:
             with storage_errors(target):
-                target_folder = Folder(partial, durable=self._durable, min_free_mib=0)
+                target_folder = Folder(partial, min_free_mib=0)
                 for name in self.names(""):
                     if _NAME.fullmatch(name):
                         self._copy(name, target_folder)
@@ -183,8 +181,7 @@ class Folder:
         with self.open(name) as source, _create(copied) as out:
             shutil.copyfileobj(source, out, _MIB)
             out.flush()
-            if self._durable:
-                os.fsync(out.fileno())
+            os.fsync(out.fileno())
 
     def _clear(self, name: str, older_than: float, has_row: Callable[[str], bool]) -> bool:
         path = self.path / name
@@ -244,7 +241,7 @@ class Folder:
 
     def _settle(self, *folders: Path) -> None:
         """Make file names survive a power failure, too."""
-        for folder in folders if self._durable else ():
+        for folder in folders:
             sync_folder(folder)
 
     @contextmanager

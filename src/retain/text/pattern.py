@@ -25,15 +25,17 @@ _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
 
 
-def compile_pattern(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
+def compile_pattern(pattern: str) -> regex.Pattern[str]:
     """Compile a pattern; raise Invalid with the reason and the position if it is not valid."""
     import regex  # slow to import
 
     if not isinstance(pattern, str) or not pattern:
-        raise Invalid(field=field, problem="must be a regular expression, such as error|warning")
+        raise Invalid(
+            field="pattern", problem="must be a regular expression, such as error|warning"
+        )
     if len(pattern) > MAX_CHARACTERS:
-        raise TooLarge(field=field, size=len(pattern), unit="characters", limit=MAX_CHARACTERS)
-    _check_size(pattern, field)
+        raise TooLarge(field="pattern", size=len(pattern), unit="characters", limit=MAX_CHARACTERS)
+    _check_size(pattern)
     try:
         return regex.compile(pattern)
     except regex.error as error:
@@ -42,12 +44,10 @@ def compile_pattern(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
         problem = f"is not a valid regular expression: {reason} at character {position + 1}"
     except (RecursionError, OverflowError, ValueError, KeyError) as error:
         problem = f"is not a usable regular expression ({type(error).__name__})"
-    raise Invalid(field=field, problem=problem)
+    raise Invalid(field="pattern", problem=problem)
 
 
-def search(
-    pattern: regex.Pattern[str], text: str, after: int = 0, field: str = "pattern"
-) -> regex.Match[str] | None:
+def search(pattern: regex.Pattern[str], text: str, after: int = 0) -> regex.Match[str] | None:
     """Return the first match that ends after a position; raise Invalid if it takes too long."""
     try:
         if not after:
@@ -60,17 +60,17 @@ def search(
         return None
     except (TimeoutError, MemoryError):
         raise Invalid(
-            field=field,
+            field="pattern",
             problem="takes too long: a part of it, such as (a+)+, matches the same text in too "
             "many ways; use fewer repetitions inside repetitions",
         ) from None
 
 
-def _check_size(pattern: str, field: str) -> None:
+def _check_size(pattern: str) -> None:
     """Reject recursion, deep groups and patterns that grow too large when they are compiled."""
     if recursion := _RECURSION.search(pattern):
         raise Invalid(
-            field=field, problem=f"uses recursion ({recursion.group()}), which is not allowed"
+            field="pattern", problem=f"uses recursion ({recursion.group()}), which is not allowed"
         )
     group_sizes = [0]
     last_size = 0  # of the item that a count would repeat
@@ -97,12 +97,12 @@ def _check_size(pattern: str, field: str) -> None:
             problem = (
                 f"nests groups more than {MAX_GROUP_DEPTH} levels deep, at character {position}"
             )
-            raise Invalid(field=field, problem=problem)
+            raise Invalid(field="pattern", problem=problem)
         if sum(group_sizes) > MAX_EXPANDED_SIZE:
             problem = (
                 f"repeats too much: over {MAX_EXPANDED_SIZE:,} copies, at character {position}"
             )
-            raise Invalid(field=field, problem=problem)
+            raise Invalid(field="pattern", problem=problem)
 
 
 def _repetitions(count: re.Match[str]) -> int:

@@ -30,8 +30,6 @@ _SHAPES = {
     "|[\u200c-\u200f]{2}",
 }
 _PATTERNS = tuple((name, LazyPattern(shape)) for name, shape in _SHAPES.items())
-WARNING_SIGNS = (*_SHAPES, "secret")
-"""The names of all signs, in order."""
 
 
 def find_warning_signs(text: str) -> list[str]:

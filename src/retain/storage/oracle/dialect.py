@@ -45,8 +45,6 @@ LONG_KEY_BYTES = {
     ("graph_relations", "start"): 1000,
     ("graph_relations", "target"): 1000,
 }
-MAX_INDEX_BYTES = 6398
-"""The columns of an index must fit into a block of 8 KiB together."""
 SHORT_TEXTS = {
     *("basis", "color", "error", "file", "icon", "kinds", "label", "model", "name", "ns", "object"),
     *("operation", "path", "predicate", "role", "route", "source", "statement", "subject"),

@@ -25,7 +25,7 @@ def verify_dump(file: Path) -> list[Finding]:
         blobs = list(_blobs(_restore(file, "--data-only", "--table=blobs", "--file=-")))
     except Corrupt as error:
         return [Finding("the dump can be read to its end", str(error.problem))]
-    folder = Folder(file.with_name(file.name + "-refs"), durable=False, min_free_mib=0)
+    folder = Folder(file.with_name(file.name + "-refs"), min_free_mib=0)
     problems = [problem for digest, name in blobs if (problem := _problem(folder, digest, name))]
     return [
         Finding("the dump can be read to its end"),
