@@ -125,7 +125,7 @@ def test_conflicting_settings(look: Doctor, engine: str) -> None:
     )
     payload = {setting["found"]: setting["state"] for setting in result["settings"]}
     assert status == 1
-    assert payload["jwt_issuer is set without jwt_audience and jwt_keys."] == "problem"
+    assert payload["jwt_audience: must be set if jwt_issuer is set."] == "problem"
     assert payload["allowed_origins or allowed_hosts contains *."] == "problem"
     assert payload["summary_enabled is set without a model."] == "warning"
     assert payload["base_url or api_key is set without model."] == "warning"

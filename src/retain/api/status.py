@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from retain.base.errors import ModelError, SettingsError
-from retain.base.version import version
+from retain.base.version import VERSION
 from retain.jobs import deliver, learn, summarize
 from retain.jobs.backlog import count_backlog
 from retain.jobs.embed import lag
@@ -44,7 +44,7 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
     embedder, backlog = _embedding(memory, tenants)
     main = memory.services.models.main
     return Status(
-        version().removeprefix("retain "),
+        VERSION,
         database_address(memory) if tenant is None else "",
         memory.database.version(),
         len(tenants),

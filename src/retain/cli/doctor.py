@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 
 from retain.api.status import database_address, job_problems
 from retain.auth.api_keys import Keys
+from retain.auth.jwt_tokens import jwt_authenticator
 from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base import limits
-from retain.base.errors import Invalid, ReadOnly, RetainError
+from retain.base.errors import Invalid, ReadOnly, RetainError, SettingsError
 from retain.base.settings import Settings
 from retain.base.version import version
 from retain.base.wording import counted
@@ -174,14 +175,14 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
         if is_needed and not find_spec(module):
             todo = f"Install retain[{extra}]."
             yield Check("settings", "problem", f"The extra `{extra}` is not installed.", todo)
-    has_key = settings.jwt_keys or settings.jwt_secret
-    if settings.jwt_issuer and not (settings.jwt_audience and has_key):
+    try:
+        jwt_authenticator(settings)
+    except SettingsError as error:
         yield Check(
             "settings",
             "problem",
-            "jwt_issuer is set without jwt_audience and jwt_keys.",
-            "Set jwt_audience, so that a token for another service is not accepted here, "
-            "and jwt_keys or jwt_secret.",
+            str(error),
+            "Correct the setting; until then, the server does not start.",
         )
     if "*" in settings.allowed_origins or "*" in settings.allowed_hosts:
         yield Check(

@@ -38,7 +38,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from mcp import MCPError
 from retain.base.error_text import error_text
 from retain.base.errors import Forbidden, Invalid, NotFound, RetainError
-from retain.base.version import version
+from retain.base.version import VERSION
 from retain.mcp import graph_tools, prompts, resources
 from retain.mcp import stdio as mcp_stdio
 from retain.mcp.endpoint_tools import EndpointTools
@@ -157,7 +157,7 @@ def create_server(
     about = graph_tools.INSTRUCTIONS if profile == "graph" else INSTRUCTIONS
     return Server(
         "retain",
-        version=version().removeprefix("retain "),
+        version=VERSION,
         title="retain",
         description="Memory for AI agents",
         instructions=f"{about}\n\n{note}".rstrip(),

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from retain.auth import idempotency
 from retain.base.errors import RetainError
-from retain.base.version import version
+from retain.base.version import VERSION
 from retain.jobs.embed import lag
 from retain.memory import Memory
 from retain.storage.tables import Table
@@ -92,9 +92,7 @@ class Figures(Collector):
             figures: dict[str, list[tuple[tuple[str, ...], float]]] = {
                 "retain_rows": [((table,), float(rows)) for table, rows in self._rows().items()],
                 "retain_tenants": [((), float(len(tenants)))],
-                "retain_info": [
-                    ((version().removeprefix("retain "), str(self._memory.database.version())), 1.0)
-                ],
+                "retain_info": [((VERSION, str(self._memory.database.version())), 1.0)],
             }
             try:
                 lags = [lag(self._memory.services, tenant) for tenant in tenants]

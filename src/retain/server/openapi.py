@@ -22,7 +22,7 @@ from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
 from retain.api.schemas import OwnerParameters, shape
 from retain.api.value_limits import ETAG, KEY, NOT_BLANK, parameter_limits
-from retain.base.version import version
+from retain.base.version import VERSION
 from retain.server.api_route import ApiRoute
 from retain.server.handler import Handler
 from retain.server.routes import DESCRIPTIONS, OCTETS, generality, path_parameters, problems
@@ -41,7 +41,6 @@ TAGS = {
 } | KIND_HELP
 _BASE_URL = "http://127.0.0.1:7700"
 _EXAMPLE_OWNER = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
-_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507)
 _MODEL_ENDPOINTS = ("summaries_fold", "consolidations_propose", "refs_capture", "refs_add")
 _CONVERTOR = re.compile(r":\w+\}")
 _REF = "#/components/schemas/{model}"
@@ -77,7 +76,7 @@ def describe(handlers: Mapping[str, Handler], routes: Sequence[ApiRoute]) -> Jso
     components: Json = {"schemas": schemas}
     document: Json = {
         "openapi": "3.1.0",
-        "info": {"title": "retain", "version": version(), "description": _ABOUT},
+        "info": {"title": "retain", "version": VERSION, "description": _ABOUT},
         "paths": paths,
         "components": components,
     }
@@ -303,7 +302,7 @@ def _responses(handler: Handler, result: Json | None) -> Json:
     elif result is not None:
         success["content"] = {"application/json": {"schema": result}}
     responses: Json = {str(handler.status): success}
-    statuses = list(_STATUSES)
+    statuses = [409, 507]  # besides COMMON_STATUSES
     if endpoint.name in _MODEL_ENDPOINTS:
         statuses.append(502)
     if "if_version" in inspect.signature(handler.method).parameters:

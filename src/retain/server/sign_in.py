@@ -24,7 +24,7 @@ from retain.auth.audited_writer import Action, acting_as
 from retain.auth.browser_sessions import BrowserSessions, NewBrowserSession
 from retain.auth.principal import Principal
 from retain.base.errors import Forbidden, Unauthorized
-from retain.base.version import version
+from retain.base.version import VERSION
 from retain.chat.session import USER
 from retain.server.api_route import ApiRoute
 from retain.server.cookies import csrf_of, is_here, set_cookie, token_of
@@ -110,7 +110,7 @@ class _Handlers:
         except Unauthorized as error:
             if error.status != 401:
                 raise
-            return answer(Visit(_version(), needs_key=True, signed_in=False))
+            return answer(Visit(VERSION, needs_key=True, signed_in=False))
         token = (
             None
             if "authorization" in request.headers or "x-api-key" in request.headers
@@ -150,7 +150,7 @@ class _Handlers:
 
     async def sign_out(self, request: Request) -> Response:
         """End the sign-in of this browser and delete its cookie."""
-        visit = Visit(_version(), needs_key=True, signed_in=False)
+        visit = Visit(VERSION, needs_key=True, signed_in=False)
         try:
             principal = await self._authenticator.authenticate_request(request)
         except Unauthorized as error:
@@ -192,7 +192,7 @@ class _Handlers:
         extra_tools = memory.services.extra_tools.descriptions()
         names += [ToolName(name, description) for name, description in extra_tools.items()]
         return Visit(
-            _version(),
+            VERSION,
             needs_key=not self._authenticator.is_local(principal),
             signed_in=True,
             csrf=None if token is None else csrf_of(token),
@@ -234,8 +234,3 @@ def _is_https(request: Request) -> bool:
 
 def _raw(header: tuple[str, str]) -> tuple[bytes, bytes]:
     return header[0].lower().encode(), header[1].encode()
-
-
-def _version() -> str:
-    """Return the version number without the name."""
-    return version().removeprefix("retain ")
