@@ -20,7 +20,7 @@ from retain.search.embedders import quantise
 from retain.search.index import Index
 from retain.search.postgres import NEAREST_BY_INDEX, _filter_parameters
 from retain.search.retrieval import EVERY_ROW, IndexReader, short_hash
-from retain.search.search_engine import Engine, Item, SearchFilter
+from retain.search.search_engine import Item, SearchFilter
 from retain.storage.database import Transaction
 from retain.storage.sqlite import maintenance
 from tests.conftest import SERVERS, SETTINGS, new_database
@@ -36,7 +36,7 @@ class Rows:
     def __init__(self, memory: Memory, tenant: str = "acme") -> None:
         self.database = memory.database
         self.index: Index = memory.scope(tenant=tenant).services.index
-        self.engine: Engine = self.index.engine
+        self.engine: IndexReader = self.index.engine
         self.tenant = tenant
         self.made = 0
 
@@ -413,7 +413,7 @@ def test_filtered_rows_are_read_in_few_batches(
     hidden_numbers = set(numbers[::share]) if share > 1 else set()
     newest_first = [number for number in reversed(numbers) if number not in hidden_numbers]
     read: list[int] = []
-    visible = type(rows.engine)._visible  # type: ignore[attr-defined]
+    visible = type(rows.engine)._visible
 
     def record(self: IndexReader, tx: Transaction, some: Sequence[int], *more: Any) -> Any:
         read.append(len(some))

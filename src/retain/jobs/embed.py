@@ -31,7 +31,8 @@ from retain.search.embedders import (
     quantise,
 )
 from retain.search.onnx_embedder import PACKAGE, Passage
-from retain.search.search_engine import Engine, Item
+from retain.search.retrieval import IndexReader
+from retain.search.search_engine import Item
 from retain.storage import leases
 from retain.storage.database import Transaction
 
@@ -252,7 +253,7 @@ def _skip(tx: Transaction, model: _Model, look: _Look) -> None:
 
 def _look(
     tx: Transaction,
-    engine: Engine,
+    engine: IndexReader,
     model: _Model,
     after: int | None = None,
     retry_all: bool = False,
@@ -452,7 +453,7 @@ def _add_failure(tx: Transaction, number: int, first_seconds: float) -> None:
     )
 
 
-def _predecessors(tx: Transaction, engine: Engine, rows: Sequence[Item]) -> dict[int, Item]:
+def _predecessors(tx: Transaction, engine: IndexReader, rows: Sequence[Item]) -> dict[int, Item]:
     """Return the message before each message, by the number of its row; of a long one, the start."""
     messages = [row for row in rows if row.kind == "messages"]
     if not messages:

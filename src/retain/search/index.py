@@ -13,7 +13,8 @@ from retain.base import limits
 from retain.search import chunk
 from retain.search.oracle import OracleEngine
 from retain.search.postgres import CitusEngine, PostgresEngine
-from retain.search.search_engine import Engine, Item
+from retain.search.retrieval import IndexReader
+from retain.search.search_engine import Item
 from retain.search.sqlite import SqliteEngine
 from retain.storage.database import Database, Dialect, Row, Transaction
 
@@ -45,7 +46,7 @@ def split_text(text: str) -> list[str]:
 class Index:
     """The index of one database."""
 
-    engine: Engine
+    engine: IndexReader
 
     def add(self, tx: Transaction, items: Sequence[Item]) -> None:
         """Add new items."""

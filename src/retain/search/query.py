@@ -25,8 +25,8 @@ from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.index import Index
 from retain.search.question import Question
 from retain.search.ranking import Ranked
-from retain.search.retrieval import only_separate_kinds
-from retain.search.search_engine import CandidateRow, Engine, SearchFilter
+from retain.search.retrieval import IndexReader, only_separate_kinds
+from retain.search.search_engine import CandidateRow, SearchFilter
 from retain.storage.database import Transaction
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def run_separate_query(tx: Transaction, index: Index, query: Query, limit: int) 
 
 
 def _with_digests(
-    tx: Transaction, engine: Engine, rows: Mapping[int, CandidateRow]
+    tx: Transaction, engine: IndexReader, rows: Mapping[int, CandidateRow]
 ) -> Mapping[int, CandidateRow]:
     """Return rows that all have digests: those that are not stored are computed."""
     missing = [number for number, row in rows.items() if not is_current(row.digest)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,7 @@ from retain.search.vector_cache import (
     page,
 )
 from retain.storage.database import Row, Transaction
-from retain.storage.tables import PLACE_SEPARATOR
+from retain.storage.tables import PLACE_SEPARATOR, Check
 
 if TYPE_CHECKING:
     from retain.search.search_engine import Vector
@@ -151,7 +151,13 @@ def item_from_row(row: Row) -> Item:
 
 
 class IndexReader:
-    """Retrieval that is the same on every engine. An engine implements the lookups."""
+    """The index of one kind of database; its methods run in a transaction of one tenant.
+
+    Retrieval is the same on every engine. An engine implements the lookups and the words.
+    """
+
+    checks: tuple[Check, ...]
+    """Invariants of words and vectors, for `verify`."""
 
     def __init__(self, vector_mib: int = 512) -> None:
         self._vectors = VectorCache(vector_mib << 20)
@@ -215,6 +221,35 @@ class IndexReader:
         """Return number, scale and vector of rows."""
         raise NotImplementedError
 
+    # -- words and digests of an engine ----------------------------------------------------------
+
+    def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows of search_items, given by column name without `number`, and their words."""
+        raise NotImplementedError
+
+    def lost(self, tx: Transaction) -> list[int]:
+        """Return the numbers of rows with missing words, some thousands at most."""
+        raise NotImplementedError
+
+    def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number that have no digest."""
+        raise NotImplementedError
+
+    def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
+        """Replace the words of rows that still exist; return how many rows that were."""
+        raise NotImplementedError
+
+    def sweep(self, tx: Transaction) -> int:
+        """Remove the words of deleted rows; return how many rows that were."""
+        raise NotImplementedError
+
+    def snapshot(self, tx: Transaction) -> tuple[int, int]:
+        """Return the oldest running transaction and the next one that will start.
+
+        If they are equal, no row with a lower number than the newest one can appear any more.
+        """
+        raise NotImplementedError
+
     # -- by numbers ------------------------------------------------------------------------------
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
@@ -222,7 +257,7 @@ class IndexReader:
         return {row[0]: item_from_row(row) for row in self._items(tx, numbers)}
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """Return the neighbours of rows."""
+        """Return the neighbours of rows: same kind and id, up to `reach` before and after."""
         known = {item.number for item in items}
         rows = dict.fromkeys(self._items_around(tx, items, reach, []))
         return [item_from_row(row) for row in rows if row[0] not in known]
@@ -230,7 +265,7 @@ class IndexReader:
     def rows_with_neighbours(
         self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
     ) -> list[CandidateRow]:
-        """Return the rows and their neighbours, without texts."""
+        """Return the rows and their neighbours, up to `reach` before and after, without texts."""
         around = dict.fromkeys(self._candidates_around(tx, rows, reach))
         return [CandidateRow._make(row) for row in around]
 

@@ -1,13 +1,9 @@
-"""The protocol of a search engine: the part of the index that depends on the database."""
+"""The records that a search engine reads and returns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-from retain.storage.database import Transaction
-from retain.storage.tables import Check
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -100,106 +96,3 @@ class Matches:
     def numbers(self) -> list[int]:
         """Numbers of the rows."""
         return [row.number for row in self.rows]
-
-
-class Engine(Protocol):
-    """Index operations of one kind of database. All run in a transaction of one tenant."""
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """Invariants of words and vectors, for `verify`."""
-        ...
-
-    def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows of search_items, given by column name without `number`, and their words."""
-        ...
-
-    def matching(
-        self, tx: Transaction, words: Sequence[str], filter: SearchFilter, limit: int
-    ) -> Matches:
-        """Return up to `limit` rows with any of the words, those with the rarest words first."""
-        ...
-
-    def nearest(
-        self, tx: Transaction, vector: Vector, model: str, filter: SearchFilter, limit: int
-    ) -> list[tuple[CandidateRow, float]]:
-        """Return up to `limit` rows with the cosine of their vector of a model, nearest first."""
-        ...
-
-    def cosines(
-        self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]
-    ) -> dict[int, float]:
-        """Return the cosine of each of the rows that has a vector of a model."""
-        ...
-
-    def cosines_in_memory(
-        self, tx: Transaction, vector: Vector, model: str, user: str | None, numbers: Sequence[int]
-    ) -> dict[int, float]:
-        """Return the cosine of each of the rows whose vector `nearest` has loaded.
-
-        The rows must exist: the vector of a deleted one may still be in memory.
-        """
-        ...
-
-    def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
-        """Return rows by their numbers."""
-        ...
-
-    def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """Return the neighbours of rows: same kind and id, up to `reach` before and after."""
-        ...
-
-    def rows_with_neighbours(
-        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
-    ) -> list[CandidateRow]:
-        """Return the rows and their neighbours, up to `reach` before and after, without texts."""
-        ...
-
-    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
-        """Return the rows that still exist, and the rows directly before and after them."""
-        ...
-
-    def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Store vectors of rows that still exist: number, scale, one signed byte per dimension."""
-        ...
-
-    def without_vector(
-        self, tx: Transaction, model: str, dimension: int, after: int, limit: int
-    ) -> Unembedded:
-        """Return which of the next `limit` rows after a number have no vector of a model."""
-        ...
-
-    def snapshot(self, tx: Transaction) -> tuple[int, int]:
-        """Return the oldest running transaction and the next one that will start.
-
-        If they are equal, no row with a lower number than the newest one can appear any more.
-        """
-        ...
-
-    def lost(self, tx: Transaction) -> list[int]:
-        """Return the numbers of rows with missing words, some thousands at most."""
-        ...
-
-    def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
-        """Return the numbers of the next rows after a number that have no digest."""
-        ...
-
-    def with_copied_text(self, tx: Transaction, after: int, limit: int) -> list[int]:
-        """Return the numbers of the next rows after a number whose text may be a needless copy."""
-        ...
-
-    def drop_copied_texts(self, tx: Transaction, numbers: Sequence[int]) -> None:
-        """Remove the texts of rows that are also in their records, and can be read there."""
-        ...
-
-    def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
-        """Replace the words of rows that still exist; return how many rows that were."""
-        ...
-
-    def sweep(self, tx: Transaction) -> int:
-        """Remove the words of deleted rows; return how many rows that were."""
-        ...
-
-    def extent(self, tx: Transaction, filter: SearchFilter) -> int:
-        """Return the approximate number of rows of the filter's user; may be some seconds old."""
-        ...
