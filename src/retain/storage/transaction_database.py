@@ -10,33 +10,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from retain.base.errors import Invalid
 from retain.storage.blobs import Blobs, Stored
-from retain.storage.database import (
-    Database,
-    Finding,
-    SampledTable,
-    Step,
-    Transaction,
-    UnscopedSql,
-    Work,
-)
+from retain.storage.database import Database, Transaction, UnscopedSql, Work
 
 T = TypeVar("T")
 
 
 class TransactionDatabase:
-    """A `Database` whose reads and writes are part of one transaction of one tenant."""
+    """The part of `Database` that verbs use, as part of one transaction of one tenant."""
 
     def __init__(self, database: Database, tx: Transaction) -> None:
         self.name = database.name
         self.dialect = database.dialect
         self.is_cluster = database.is_cluster
         self.is_over = False
-        self._database = database
         self._tx = tx
 
     def read(
@@ -63,51 +53,6 @@ class TransactionDatabase:
         if tenant != self._tx.tenant:
             raise UnscopedSql(f"a transaction of {self._tx.tenant} cannot be joined by {tenant}")
         return work(self._tx)
-
-    def tenants(self) -> list[str]:
-        return self._database.tenants()
-
-    def version(self) -> int:
-        return self._database.version()
-
-    def script(self, step: Step) -> str:
-        return self._database.script(step)
-
-    def health(self) -> list[Finding]:
-        return self._database.health()
-
-    def check_replica(self) -> Finding | None:
-        return self._database.check_replica()
-
-    def engine(self) -> str:
-        return self._database.engine()
-
-    def estimate_rows(self, tenant: str, table: SampledTable) -> NoReturn:
-        raise _not_in_a_transaction("estimate sizes")
-
-    def figures(self) -> dict[str, float]:
-        return self._database.figures()
-
-    def step(self, step: Step) -> NoReturn:
-        raise _not_in_a_transaction("migrate")
-
-    def distribute(self) -> NoReturn:
-        raise _not_in_a_transaction("migrate")
-
-    def refit(self) -> NoReturn:
-        raise _not_in_a_transaction("migrate")
-
-    def backup(self, target: Path) -> NoReturn:
-        raise _not_in_a_transaction("make a backup")
-
-    def tidy_index(self) -> NoReturn:
-        raise _not_in_a_transaction("compact the database")
-
-    def compact(self, *, emergency: bool = False) -> NoReturn:
-        raise _not_in_a_transaction("compact the database")
-
-    def close(self) -> NoReturn:
-        raise _not_in_a_transaction("close the database")
 
 
 class TransactionBlobs(Blobs):
@@ -142,10 +87,6 @@ class TransactionBlobs(Blobs):
         raise _no_references()
 
 
-def _not_in_a_transaction(action: str) -> Invalid:
-    return Invalid(field="work", problem=f"cannot {action} inside a transaction")
-
-
 def _no_references() -> Invalid:
     return Invalid(
         field="work",
@@ -163,13 +104,13 @@ _thread = _ThreadState()
 
 
 @contextmanager
-def as_database(database: Database, tx: Transaction) -> Iterator[TransactionDatabase]:
+def as_database(database: Database, tx: Transaction) -> Iterator[Database]:
     """Yield a transaction as a database; until then, this thread cannot use the database itself."""
     outer = _thread.databases
     joined = TransactionDatabase(database, tx)
     _thread.databases = (*outer, database)
     try:
-        yield joined
+        yield cast("Database", joined)
     finally:
         _thread.databases = outer
         joined.is_over = True
