@@ -5,8 +5,6 @@ The secret of a webhook is in one response, which is not stored.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,29 +16,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retain.api import problem
-from retain.api.rendering import as_json
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Text, shape
 from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Principal
 from retain.auth.webhooks import EVENT_KINDS, DeadLetter, TestResult, Webhook, Webhooks
-from retain.base.errors import Conflict, Invalid, RetainError
+from retain.base.errors import Conflict
 from retain.kinds.kind import Page
 from retain.server.api_route import ApiRoute
 from retain.server.key_routes import PageRequest
-from retain.server.note_routes import LAST_EVENT, MAX_POLL_SECONDS, MIN_POLL_SECONDS, wait_or_stop
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.sse import (
     EVENT_STREAM_MEDIA_TYPE,
-    HEARTBEAT,
-    HEARTBEAT_SECONDS,
+    EVENTS_PER_READ,
     EventStream,
-    encode_event,
+    last_event_id,
+    poll_events,
 )
 from retain.server.thread_pool import in_thread
 from retain.storage.outbox import Event
 
-EVENTS_PER_READ = 100
 KINDS_SCHEMA: dict[str, Any] = {"type": "array", "items": {"enum": [*EVENT_KINDS]}}
 KINDS_HELP = "Only events of these kinds, such as messages or facts. Default: all."
 
@@ -199,19 +194,16 @@ class _Handlers:
         principal = await self._authenticator.authorize(request, "read")
         principal.require_whole_tenant("read the events of the tenant")
         self._require_events()
-        after = query.after
-        if (last := request.headers.get(LAST_EVENT)) is not None:
-            if not (last.isascii() and last.isdigit() and len(last) < 16):
-                raise Invalid(
-                    field="Last-Event-ID", problem="must be the id of an event of this stream"
-                )
-            after = int(last)
+        after = last_event_id(request)
+        if after is None:
+            after = query.after
         if after is None:
             after = await in_thread(self._memory.last_event, tenant=principal.tenant)
+        read = partial(self._read, principal.tenant)
         # The first read rejects an invalid request before the stream starts.
-        first = await in_thread(self._read, principal.tenant, after)
+        first = await in_thread(read, after)
         return EventStream(
-            self._stream(principal.tenant, after, first),
+            poll_events(self._app, first, read, lambda event: (event.number, event.type), after),
             partial(self._authenticator.is_authorized, request, "read"),
         )
 
@@ -221,31 +213,6 @@ class _Handlers:
 
     def _read(self, tenant: str, after: int) -> list[Event]:
         return self._memory.events(after=after, limit=EVENTS_PER_READ, tenant=tenant)
-
-    async def _stream(
-        self, tenant: str, after: int, events: list[Event]
-    ) -> AsyncGenerator[bytes, None]:
-        beat = time.monotonic()
-        pause = MIN_POLL_SECONDS
-        # With the id, a client that reconnects before the first event misses none.
-        yield f"id: {after}\nretry: 1000\n\n".encode()
-        while not self._app.state.stopping.is_set():
-            for event in events:
-                yield encode_event(event.number, event.type, as_json(event))
-                after = event.number
-            if events:
-                beat = time.monotonic()
-                pause = MIN_POLL_SECONDS
-            elif time.monotonic() - beat >= HEARTBEAT_SECONDS:
-                beat = time.monotonic()
-                yield HEARTBEAT
-            if len(events) < EVENTS_PER_READ:
-                await wait_or_stop(self._app, pause)
-                pause = min(pause * 1.5, MAX_POLL_SECONDS)
-            try:
-                events = await in_thread(self._read, tenant, after)
-            except RetainError:
-                return  # the client reconnects and gets the error, if it persists
 
     async def list(self, request: Request) -> Response:
         """List the webhooks of the tenant, oldest first, without their secrets."""

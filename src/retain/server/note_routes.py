@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Any
 
 from pydantic import Field, create_model
 from starlette.applications import Starlette
 from starlette.responses import Response
 
 from retain.api.endpoints import Endpoint
-from retain.api.rendering import as_json
 from retain.api.responses import rendered, response
 from retain.api.schemas import LENIENT, owner_fields
 from retain.base import canonical
-from retain.base.errors import Invalid, RetainError
 from retain.kinds.notes import MAX_WAIT_SECONDS, Notes, NoteVersion
 from retain.server.handler import Call, Handler
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import add_endpoint
 from retain.server.sse import (
     EVENT_STREAM_MEDIA_TYPE,
-    HEARTBEAT,
-    HEARTBEAT_SECONDS,
+    EVENTS_PER_READ,
+    MAX_POLL_SECONDS,
+    MIN_POLL_SECONDS,
+    POLL_GROWTH,
     EventStream,
-    encode_event,
+    last_event_id,
+    poll_events,
+    wait_or_stop,
 )
 from retain.server.thread_pool import in_thread
 
@@ -37,12 +36,7 @@ STREAM = Endpoint(
     "GET /notes/stream",
     "curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'",
 )
-LAST_EVENT = "last-event-id"
 EVENT = "change"
-MIN_POLL_SECONDS = 0.1
-MAX_POLL_SECONDS = 1.0
-"""Seconds between two polls: MIN_POLL_SECONDS after a change, then growing up to MAX_POLL_SECONDS."""
-_SLOWER = 1.5
 
 
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
@@ -88,7 +82,7 @@ async def _changes(
         if left <= 0 or app.state.stopping.is_set() or await call.request.is_disconnected():
             break
         await wait_or_stop(app, min(pause, left))
-        pause = min(pause * _SLOWER, MAX_POLL_SECONDS)
+        pause = min(pause * POLL_GROWTH, MAX_POLL_SECONDS)
     # Authorize again: the key may have been revoked while waiting.
     await authenticator.authorize(call.request, STREAM.needs)
     return response(rendered(changes))
@@ -96,51 +90,16 @@ async def _changes(
 
 async def _stream(app: Starlette, authenticator: RequestAuthenticator, call: Call) -> Response:
     """Stream every change as an event whose id is the version, until the client disconnects."""
-    after = call.arguments.get("after", 0)
-    if (last := call.request.headers.get(LAST_EVENT)) is not None:
-        if not (last.isascii() and last.isdigit() and len(last) < 16):
-            raise Invalid(
-                field="Last-Event-ID", problem="must be the id of an event of this stream"
-            )
-        after = int(last)
-    look = call.scope.notes.changes
+    after = last_event_id(call.request)
+    if after is None:
+        after = call.arguments.get("after", 0)
+
+    def read(after: int) -> list[NoteVersion]:
+        return call.scope.notes.changes(after=after, limit=EVENTS_PER_READ)
+
     # The first read rejects an invalid request before the stream starts.
-    first = await in_thread(look, after=after)
+    first = await in_thread(read, after)
     return EventStream(
-        _events(app, look, after, first),
+        poll_events(app, first, read, lambda change: (change.version, EVENT), after),
         partial(authenticator.is_authorized, call.request, STREAM.needs),
     )
-
-
-async def _events(
-    app: Starlette, look: Callable[..., list[NoteVersion]], after: int, changes: list[NoteVersion]
-) -> AsyncGenerator[bytes, None]:
-    beat = time.monotonic()
-    pause = MIN_POLL_SECONDS
-    yield b"retry: 1000\n\n"
-    while not app.state.stopping.is_set():
-        for change in changes:
-            yield encode_event(change.version, EVENT, as_json(change))
-            after = change.version
-        moment = time.monotonic()
-        if changes:
-            beat = moment
-            pause = MIN_POLL_SECONDS
-        elif moment - beat >= HEARTBEAT_SECONDS:
-            beat = moment
-            yield HEARTBEAT
-        await wait_or_stop(app, pause)
-        pause = min(pause * _SLOWER, MAX_POLL_SECONDS)
-        try:
-            changes = await in_thread(look, after=after)
-        except RetainError:
-            return  # the client reconnects and gets the error, if it persists
-
-
-async def wait_or_stop(app: Starlette, seconds: float) -> Any:
-    """Wait, but not longer than the server runs."""
-    try:
-        async with asyncio.timeout(seconds):
-            await app.state.stopping.wait()
-    except TimeoutError:
-        return
