@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from retain.api.pages import all_records
 from retain.base import clock, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.ids import uuid7
@@ -208,10 +209,5 @@ def numbered(scope: Scope, kind: str, counter: str) -> tuple[str, int]:
 
 
 def _all(scope: Scope, place: Path) -> Iterator[Item]:
-    after: str | None = None
-    while True:
-        page = scope.items.list(place, limit=min(_PAGE_SIZE, limits.MAX_PAGE), after=after)
-        yield from page
-        after = page.next
-        if after is None:
-            return
+    size = min(_PAGE_SIZE, limits.MAX_PAGE)
+    return all_records(lambda after: scope.items.list(place, limit=size, after=after))

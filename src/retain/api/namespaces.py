@@ -8,20 +8,19 @@ comes first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, unquote
 
 from retain.api.memory_files import reserved
+from retain.api.pages import all_records
 from retain.base import limits
 from retain.base.errors import Invalid
 from retain.kinds.items import Drop, PlacedItem, Put
-from retain.kinds.kind import Page
 from retain.memory import Scope
 
-Record = TypeVar("Record")
 Namespace = tuple[str, ...]
 _PAGE_SIZE = 500
 _CACHED_NAMESPACES = 1024
@@ -151,7 +150,7 @@ def search(
     size = max(1, min(until, limits.MAX_PAGE))
     ranked = scope.items.search(query, root, where=where, limit=size) if query and limit else []
     ranked_keys = {(item.place, item.key) for item, _ in ranked}
-    all_items = _all_records(
+    all_items = all_records(
         lambda after: scope.items.list(root, where=where, newest=True, limit=size, after=after)
     )
     unranked = ((item, None) for item in all_items if (item.place, item.key) not in ranked_keys)
@@ -183,7 +182,7 @@ def namespaces(
     ending = endings[0] if endings else ()
     # `places` takes one beginning and one ending; further ones are applied to the whole places.
     has_more = len(beginnings) > 1 or len(endings) > 1
-    places = _all_records(
+    places = all_records(
         lambda after: scope.items.places(
             under,
             ending=ending,
@@ -212,15 +211,6 @@ def record(item: PlacedItem) -> dict[str, Any]:
         "created_at": item.created_at,
         "updated_at": item.updated_at,
     }
-
-
-def _all_records(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
-    """Yield the records of all pages."""
-    page = fetch(None)
-    yield from page
-    while page.next is not None:
-        page = fetch(page.next)
-        yield from page
 
 
 def _starts_with(names: Namespace, pattern: Namespace) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
+from retain.api.pages import all_records
 from retain.api.rendering import as_json
-from retain.auth.webhooks import DeadLetter, Webhooks
+from retain.auth.webhooks import Webhooks
 from retain.base import limits
 from retain.base.errors import Invalid
 from retain.cli.command import Arguments, Command, audited, open_memory
@@ -88,22 +89,15 @@ def get(arguments: Arguments) -> int:
         tenant = _tenant(arguments, memory)
         webhooks = _webhooks(memory)
         if arguments.dead_letters:
-            letters = _all_dead_letters(webhooks, tenant, arguments.id)
-            show(letters, json_wanted=arguments.json)
+            letters = all_records(
+                lambda after: webhooks.dead_letters(
+                    tenant, arguments.id, limit=limits.MAX_PAGE, after=after
+                )
+            )
+            show(list(letters), json_wanted=arguments.json)
         else:
             show(webhooks.get(tenant, arguments.id), json_wanted=arguments.json)
     return 0
-
-
-def _all_dead_letters(webhooks: Webhooks, tenant: str, id: str) -> list[DeadLetter]:
-    letters: list[DeadLetter] = []
-    after = None
-    while True:
-        page = webhooks.dead_letters(tenant, id, limit=limits.MAX_PAGE, after=after)
-        letters += page
-        after = page.next
-        if after is None:
-            return letters
 
 
 def edit(arguments: Arguments) -> int:

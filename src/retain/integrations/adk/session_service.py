@@ -16,6 +16,7 @@ from urllib.parse import quote
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from retain.api.pages import all_records
 from retain.base.errors import AlreadyExists, NotFound, OutOfOrder
 from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations.adk.events import (
@@ -174,19 +175,13 @@ class RetainSessionService(BaseSessionService):
             scope = scope_for(self.scope, app, str(owner.user) if user is None else user)
         states = _StateReader(scope, app)
         sessions: list[Session] = []
-        after = None
-        while True:
-            page = scope.sessions.list(after=after)
-            for stored in page:
-                id = adk_id(stored)
-                if id is None:  # a conversation of the agent that ADK did not create
-                    continue
-                with suppress(NotFound):  # it was deleted meanwhile
-                    updated = self._updated(scope, stored)
-                    sessions.append(_to_adk(stored, id, states.read(stored), [], updated))
-            after = page.next
-            if after is None:
-                break
+        for stored in all_records(lambda after: scope.sessions.list(after=after)):
+            id = adk_id(stored)
+            if id is None:  # a conversation of the agent that ADK did not create
+                continue
+            with suppress(NotFound):  # it was deleted meanwhile
+                updated = self._updated(scope, stored)
+                sessions.append(_to_adk(stored, id, states.read(stored), [], updated))
         return sorted(
             sessions, key=lambda session: (session.last_update_time, session.user_id, session.id)
         )

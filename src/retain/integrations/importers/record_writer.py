@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from retain.api.pages import all_records
 from retain.base import canonical, limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.integrations.importers.records import (
@@ -403,17 +404,13 @@ class Writer:
         self, scope: Scope, session: str
     ) -> tuple[list[tuple[str, str]] | None, int]:
         """Return role and content of a session's messages, and its last number; None if missing."""
-        messages: list[tuple[str, str]] = []
-        after: str | None = None
         try:
             # First: a message that arrives meanwhile then makes the number wrong.
             last_seq = scope.sessions.get(session).last_seq
-            while True:
-                page = scope.messages.list(session, after=after, limit=self._batch_size)
-                messages += [(message.role, message.raw) for message in page]
-                after = page.next
-                if after is None:
-                    return messages, last_seq
+            messages = all_records(
+                lambda after: scope.messages.list(session, after=after, limit=self._batch_size)
+            )
+            return [(message.role, message.raw) for message in messages], last_seq
         except NotFound:
             return None, 0
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
+from retain.api.pages import all_records
 from retain.base import limits
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
 from retain.integrations._require import require_extra, require_local_scope
@@ -132,16 +133,15 @@ class RetainConversationStore(ConversationStore):
 
     def _all(self) -> Iterator[_StoredRecord]:
         size = min(PAGE_SIZE, limits.MAX_PAGE)
-        after = None
-        while True:
-            page = self.scope.items.list(RECORDS, exact=True, newest=True, limit=size, after=after)
-            for item in page:
-                stored = _parse_record(self.scope, item)
-                if stored:
-                    yield stored
-            after = page.next
-            if after is None:
-                return
+        items = all_records(
+            lambda after: self.scope.items.list(
+                RECORDS, exact=True, newest=True, limit=size, after=after
+            )
+        )
+        for item in items:
+            stored = _parse_record(self.scope, item)
+            if stored:
+                yield stored
 
     def _history(self, head: str | None, limit: int | None) -> list[ConversationEntry]:
         if head is None or limit == 0:
