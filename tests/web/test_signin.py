@@ -152,7 +152,7 @@ def test_the_cookie_is_protected_from_scripts_and_other_sites(
     assert result.key == "retain-7700"
     assert (result["httponly"], result["samesite"], result["path"], result["secure"]) == (
         True,
-        "Strict",
+        "strict",
         "/",
         "",
     )
@@ -164,7 +164,7 @@ def test_the_cookie_is_protected_from_scripts_and_other_sites(
         assert result.key == "__Host-retain"
         assert (result["httponly"], result["samesite"], result["path"], result["secure"]) == (
             True,
-            "Strict",
+            "strict",
             "/",
             True,
         )

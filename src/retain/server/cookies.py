@@ -15,8 +15,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable
-from typing import Any
 
+from starlette.responses import Response
 from starlette.types import Scope
 
 from retain.auth.local import is_loopback
@@ -84,20 +84,21 @@ def check_csrf(scope: Scope, token: str) -> None:
         raise Forbidden(problem=problem)
 
 
-def set_cookie(host: str, token: str, *, secure: bool, seconds: float | None) -> tuple[str, str]:
-    """Return the header that sets the cookie.
+def set_cookie(
+    response: Response, host: str, token: str, *, secure: bool, seconds: float | None
+) -> None:
+    """Set the cookie in a response.
 
     seconds: its lifetime; None until the browser is closed, 0 deletes it
     """
-    parts: list[Any] = [
-        f"{name_of(host, secure=secure)}={token}",
-        "Path=/",
-        "HttpOnly",
-        "SameSite=Strict",
-    ]
-    parts += ["Secure"] if secure else []
-    parts += [] if seconds is None else [f"Max-Age={int(seconds)}"]
-    return "Set-Cookie", "; ".join(parts)
+    response.set_cookie(
+        name_of(host, secure=secure),
+        token,
+        max_age=None if seconds is None else int(seconds),
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+    )
 
 
 def _values(cookies: Iterable[bytes], name: str) -> set[str]:

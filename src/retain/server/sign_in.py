@@ -143,9 +143,7 @@ class _Handlers:
         visit = await run_in_threadpool(self._visit, principal, browser_session.text)
         response = answer(visit)
         seconds = browser_session.seconds if body.remember else None
-        response.raw_headers.append(
-            _raw(set_cookie(host, browser_session.text, secure=secure, seconds=seconds))
-        )
+        set_cookie(response, host, browser_session.text, secure=secure, seconds=seconds)
         return response
 
     async def sign_out(self, request: Request) -> Response:
@@ -162,9 +160,7 @@ class _Handlers:
                 visit = await run_in_threadpool(self._visit, principal, None)
         response = answer(visit)
         for secure in (True, False):
-            response.raw_headers.append(
-                _raw(set_cookie(request.headers["host"], "", secure=secure, seconds=0))
-            )
+            set_cookie(response, request.headers["host"], "", secure=secure, seconds=0)
         return response
 
     async def _end(self, request: Request) -> None:
@@ -230,7 +226,3 @@ def _is_https(request: Request) -> bool:
     The middleware has already compared the host of that header.
     """
     return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-
-
-def _raw(header: tuple[str, str]) -> tuple[bytes, bytes]:
-    return header[0].lower().encode(), header[1].encode()
