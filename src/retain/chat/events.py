@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from retain.base.errors import RetainError
+
 What = Literal["start", "text", "tool_call", "tool_result", "message", "error", "done"]
 
 
@@ -71,11 +73,15 @@ class Answer:
 
 def failure_event(error: Exception, agent: str | None = None, *, message_stored: bool) -> Event:
     """Return the error event of an exception; `message_stored`: the user's message is stored."""
-    message = getattr(error, "public", str(error))
+    message = "Internal error in retain; see the server log."
+    status = 500
+    if isinstance(error, RetainError):
+        message = error.public
+        status = error.status
     data = {
         "error": type(error).__name__,
         "message": message,
-        "status": getattr(error, "status", 500),
+        "status": status,
         "kept": message_stored,
     }
     return Event("error", agent, data)

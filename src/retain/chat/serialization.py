@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from retain.base.errors import RetainError
-from retain.chat.events import Answer, Event
+from retain.chat.events import Answer, Event, failure_event
 
 _RETRY_STORED = "The message is stored; the turn can continue. Send it again with the key {key!r}."
 _RETRY = "Send it again with the key {key!r}."
@@ -75,21 +74,9 @@ def event_data(
 
 def failure_data(
     error: Exception, session: str, key: str, *, message_stored: bool
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Return the JSON of an error event: why there is no answer, and how to get one."""
-    status = error.status if isinstance(error, RetainError) else 500
-    detail = "Internal error in retain; see the server log."
-    if isinstance(error, RetainError):
-        detail = error.public
-    if status >= 500:
-        detail = f"{detail} {retry_hint(key, message_stored)}"
-    return {
-        "type": type(error).__name__,
-        "detail": detail,
-        "status": status,
-        "session_id": session,
-        "key": key,
-    }
+    return event_data(failure_event(error, message_stored=message_stored), session, key)
 
 
 def retry_hint(key: str, message_stored: bool) -> str:
