@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.server import logs, traces
@@ -27,11 +26,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Watch:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, plain: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
-        self._plain = plain
-        """Paths without parameters. Some routes do not store themselves in the scope."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and record its response."""
@@ -57,8 +54,7 @@ class Watch:
             status = guarded.status
             is_gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
             status = status or (CLOSED if is_gone else 500)
-            plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
-            route = str(getattr(scope.get("route"), "path", plain))
+            route = str(getattr(scope.get("route"), "path", UNKNOWN))
             if is_counted:
                 self._metrics.request_ended()
             self._metrics.request(method, route, status, seconds)
@@ -113,12 +109,4 @@ def install(app: Starlette) -> None:
     """Add the middleware outside of all others, so that it also sees their responses."""
     traces.look()
     build = app.build_middleware_stack
-    app.build_middleware_stack = lambda: Watch(build(), app.state.metrics, _plain(app))  # type: ignore[method-assign]
-
-
-def _plain(app: Starlette) -> frozenset[str]:
-    return frozenset(
-        route.path
-        for route in app.routes
-        if isinstance(route, Route) and not route.param_convertors
-    )
+    app.build_middleware_stack = lambda: Watch(build(), app.state.metrics)  # type: ignore[method-assign]

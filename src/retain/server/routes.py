@@ -17,7 +17,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.api import problem
@@ -117,15 +117,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         status: {"description": DESCRIPTIONS.get(status, "An error."), "content": content}
         for status in statuses
     }
-
-
-class TemplateRoute(Route):
-    """A route that stores itself in the scope, so that logs and metrics show its path template."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request."""
-        match, child_scope = super().matches(scope)
-        return match, {**child_scope, "route": self}
 
 
 class NumberConvertor(Convertor[int]):

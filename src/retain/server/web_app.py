@@ -19,12 +19,12 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from retain.api import problem
 from retain.base.errors import NotFound
 from retain.base.version import version
 from retain.server.guarded_request import styled
-from retain.server.routes import TemplateRoute
 
 FOLDER = Path(__file__).with_name("site")
 PAGES = (
@@ -149,8 +149,8 @@ def add(app: Starlette) -> None:
 
     page = _built(built_files["index.html"]) if built_files else _unbuilt()
     for path in ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}"))):
-        app.router.routes.append(TemplateRoute(path, page, methods=["GET"]))
-    app.router.routes.append(TemplateRoute("/assets/{path:path}", asset, methods=["GET"]))
+        app.router.routes.append(Route(path, page, methods=["GET"]))
+    app.router.routes.append(Route("/assets/{path:path}", asset, methods=["GET"]))
 
     async def not_found(request: Request, error: Exception) -> Response:
         """Show people a page at an unknown address, and programs a problem."""
