@@ -35,7 +35,6 @@ def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
         "model": "m",
         "base_url": service.url,
         "api_key": KEY,
-        "dimensions": 0,
         "seconds": 5.0,
         "retries": 0,
         "pause": 30.0,
@@ -44,17 +43,17 @@ def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
 
 
 def test_requests_follow_the_openai_protocol(service: FakeService) -> None:
-    result = embedder(service, dimensions=12)
+    result = embedder(service)
     vectors = embed_texts(result, ["a cup of tea", "coffee"])
     assert vectors.shape == (2, 12)
     assert not np.allclose(vectors[0], vectors[1])
     (request,) = service.requests
     assert request.path == "/v1/embeddings"
     assert request.headers["authorization"] == f"Bearer {KEY}"
-    assert request.body == {"model": "m", "input": ["a cup of tea", "coffee"], "dimensions": 12}
+    assert request.body == {"model": "m", "input": ["a cup of tea", "coffee"]}
 
 
-def test_the_dimension_is_learned_if_not_set(service: FakeService) -> None:
+def test_the_dimension_is_learned(service: FakeService) -> None:
     result = embedder(service)
     assert result.dimensions == 12
     assert result.identity == "m-12@service"
@@ -64,31 +63,31 @@ def test_the_dimension_is_learned_if_not_set(service: FakeService) -> None:
 
 def test_many_texts_are_sent_in_batches_in_order(service: FakeService) -> None:
     texts = [f"text {n}" for n in range(2 * MAX_TEXTS_PER_REQUEST + 1)]
-    vectors = embed_texts(embedder(service, dimensions=12), texts)
+    vectors = embed_texts(embedder(service), texts)
     assert [len(request.body["input"]) for request in service.requests] == [
         MAX_TEXTS_PER_REQUEST,
         MAX_TEXTS_PER_REQUEST,
         1,
     ]
-    assert np.allclose(vectors[200], embed_texts(embedder(service, dimensions=12), ["text 200"])[0])
+    assert np.allclose(vectors[200], embed_texts(embedder(service), ["text 200"])[0])
 
 
 def test_blank_and_huge_texts_are_adjusted(service: FakeService) -> None:
-    embed_texts(embedder(service, dimensions=12), ["", " \n", "\ud800 a", "word " * 100_000])
+    embed_texts(embedder(service), ["", " \n", "\ud800 a", "word " * 100_000])
     sent = service.requests[0].body["input"]
     assert sent[:3] == [".", ".", "? a"]
     assert len(sent[3]) < 10_000
 
 
 def test_token_usage_is_returned(service: FakeService) -> None:
-    assert embedder(service, dimensions=12).metered(["one two three", "four"])[1] == 4
+    assert embedder(service).metered(["one two three", "four"])[1] == 4
 
 
 def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
     rows = np.eye(2, dtype="<f4")
     data = [{"index": n, "embedding": base64.b64encode(rows[n].tobytes()).decode()} for n in (1, 0)]
     service.body = json.dumps({"data": data}).encode()
-    assert np.array_equal(embed_texts(embedder(service, dimensions=2), ["a", "b"]), rows)
+    assert np.array_equal(embed_texts(embedder(service), ["a", "b"]), rows)
 
 
 @pytest.mark.parametrize("given", [(0, 1), ("0", "1"), (None, None), None], ids=str)
@@ -99,7 +98,7 @@ def test_response_variants_are_accepted(service: FakeService, given: Any, usage:
     places = [{} if given is None else {"index": given[n]} for n in (0, 1)]
     data = [{**place, "embedding": row.tolist()} for place, row in zip(places, rows, strict=True)]
     service.body = json.dumps({"data": data, "usage": usage}).encode()
-    vectors, spent = embedder(service, dimensions=2).metered(["a", "b"])
+    vectors, spent = embedder(service).metered(["a", "b"])
     assert (vectors.tolist(), spent) == (rows.tolist(), 0)
 
 
@@ -108,11 +107,9 @@ def test_huge_numbers_are_rejected(service: FakeService) -> None:
     """Values beyond float32 are an error; values whose square overflows are not."""
     service.body = b'{"data": [{"index": 0, "embedding": [1e300, 1]}]}'
     with pytest.raises(BadAnswer, match="infinity"):
-        embed_texts(embedder(service, dimensions=2), ["a"])
+        embed_texts(embedder(service), ["a"])
     service.body = b'{"data": [{"index": 0, "embedding": [3e38, 3e38]}]}'
-    assert embed_texts(embedder(service, dimensions=2), ["a"])[0].tolist() == pytest.approx(
-        [0.5**0.5] * 2
-    )
+    assert embed_texts(embedder(service), ["a"])[0].tolist() == pytest.approx([0.5**0.5] * 2)
 
 
 WRONG: dict[str, tuple[type[RetainError], str]] = {
@@ -137,13 +134,14 @@ WRONG: dict[str, tuple[type[RetainError], str]] = {
 @pytest.mark.parametrize("how", WRONG)
 def test_every_fault_is_an_error_in_time(service: FakeService, how: str) -> None:
     """Bounded in time and memory, never a vector, and never the key in the message."""
+    result = embedder(service, seconds=0.3 if how in ("hang", "drip") else 30.0)
+    assert result.dimension(30.0) == 12
     service.misbehave(how)
-    result = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
     error, words = WRONG[how]
     with pytest.raises(error, match=words) as raised:
         embed_texts(result, ["a", "b"])
     assert KEY not in str(raised.value)
-    assert len(service.requests) == 1
+    assert len(service.requests) == 2
     assert service.sent <= MAX_RESPONSE_BYTES + (8 << 20)  # as much as fits into the socket buffers
 
 
@@ -171,7 +169,7 @@ BODIES += [
 def test_malformed_responses_are_errors(service: FakeService, body: str) -> None:
     service.body = body.encode()
     with pytest.raises(BadAnswer):
-        embed_texts(embedder(service, dimensions=2), ["a"])
+        embed_texts(embedder(service), ["a"])
 
 
 @pytest.mark.parametrize("how", ["500", "reset"])
@@ -180,13 +178,13 @@ def test_failed_requests_are_retried(
 ) -> None:
     monkeypatch.setattr("retain.search.service_embedder.FIRST_RETRY_SECONDS", 0.01)
     service.misbehave(how, times=2)
-    assert embed_texts(embedder(service, dimensions=12, retries=2), ["a"]).shape == (1, 12)
+    assert embed_texts(embedder(service, retries=2), ["a"]).shape == (1, 12)
     assert len(service.requests) == 3
 
 
 def test_retry_after_is_respected_within_the_deadline(service: FakeService) -> None:
     service.misbehave("429")
-    result = embedder(service, dimensions=12, retries=5, seconds=0.5)
+    result = embedder(service, retries=5, seconds=0.5)
     with pytest.raises(ModelUnavailable, match="wait 1 s"):
         embed_texts(result, ["a"])
     assert len(service.requests) == 1
@@ -195,7 +193,7 @@ def test_retry_after_is_respected_within_the_deadline(service: FakeService) -> N
 def test_the_circuit_breaker(service: FakeService) -> None:
     """After repeated failures it opens and calls fail at once; after recovery it closes."""
     service.misbehave("500")
-    result = embedder(service, dimensions=12, pause=0.1)
+    result = embedder(service, pause=0.1)
     for _ in range(5):
         with pytest.raises(ModelUnavailable, match="500"):
             embed_texts(result, ["a"])
@@ -209,7 +207,7 @@ def test_the_circuit_breaker(service: FakeService) -> None:
 
 def test_a_rejected_text_does_not_open_the_breaker(service: FakeService) -> None:
     service.misbehave("refused", times=6)
-    result = embedder(service, dimensions=12)
+    result = embedder(service)
     for _ in range(6):
         with pytest.raises(ModelError):
             embed_texts(result, ["a"])
@@ -219,7 +217,7 @@ def test_a_rejected_text_does_not_open_the_breaker(service: FakeService) -> None
 def test_an_unreachable_service() -> None:
     with FakeService() as gone:
         url = gone.url
-    result = ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0)
+    result = ServiceEmbedder("m", url, "", 5.0, 0, 30.0)
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
         embed_texts(result, ["a"])
 
@@ -229,7 +227,7 @@ def test_an_unreachable_service() -> None:
 )
 def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(SettingsError, match="embedding_base_url"):
-        ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0).embed(["a"])
+        ServiceEmbedder("m", url, "", 5.0, 0, 30.0).embed(["a"])
 
 
 def test_parsing_of_retry_after() -> None:

@@ -104,7 +104,6 @@ def choose(settings: Settings) -> Embedder | None:
             model,
             url,
             settings.embedding_api_key or _shared_key(settings, url),
-            0,
             settings.model_seconds,
             limits.MODEL_RETRIES,
             limits.MODEL_PAUSE_SECONDS,

@@ -60,7 +60,6 @@ class ServiceEmbedder:
         model: str,
         base_url: str,
         api_key: str,
-        dimensions: int,
         seconds: float,
         retries: int,
         pause: float,
@@ -68,8 +67,7 @@ class ServiceEmbedder:
         self.model = model
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._requested_dimensions = dimensions
-        self._dimensions = dimensions
+        self._dimensions = 0  # unknown until the first response
         self._seconds = seconds
         self._retries = retries
         self._breaker = CircuitBreaker(pause)
@@ -81,7 +79,7 @@ class ServiceEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector: from the settings, or from the service's first response."""
+        """Length of each vector: known from the service's first response."""
         return self.dimension()
 
     def dimension(self, seconds: float | None = None) -> int:
@@ -91,7 +89,7 @@ class ServiceEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector per text within `model_seconds` per 128, or raise ModelError."""
+        """Return a vector per text within `model_seconds` per 128, or raise ModelError."""
         return self.metered(texts)[0]
 
     def metered(
@@ -115,16 +113,11 @@ class ServiceEmbedder:
         )
         if len(all_vectors) and not self._dimensions:
             self._dimensions = all_vectors.shape[1]
-        # In float64, because squares of large float32 values overflow.
-        lengths = np.linalg.norm(all_vectors.astype(np.float64), axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):  # callers check the vectors
-            return (all_vectors / np.maximum(lengths, 1e-300)).astype(np.float32), tokens
+        return all_vectors, tokens
 
     def _ask(self, texts: Sequence[str], seconds: float) -> tuple[NDArray[np.float32], int]:
         """Send a request, with retries."""
-        payload: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
-        if self._requested_dimensions:
-            payload["dimensions"] = self._requested_dimensions
+        payload = {"model": self.model, "input": [_sent(text) for text in texts]}
         body = json.dumps(payload).encode()
         deadline = time.monotonic() + seconds
         wait = FIRST_RETRY_SECONDS
