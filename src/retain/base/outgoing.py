@@ -179,7 +179,7 @@ def _connection(
     # With a port, http.client takes the host as it is, and puts an IPv6 address into brackets.
     try:
         if is_encrypted:
-            opened = _trust().wrap_socket(opened, server_hostname=host)
+            opened = trusted_certificates().wrap_socket(opened, server_hostname=host)
             connection = http.client.HTTPSConnection(host, port)
         else:
             connection = http.client.HTTPConnection(host, port)
@@ -204,7 +204,7 @@ def _open(addresses: Sequence[str], port: int, deadline: float) -> socket.socket
 
 
 @functools.cache
-def _trust() -> ssl.SSLContext:
+def trusted_certificates() -> ssl.SSLContext:
     """Return the trusted certificates; cached, because loading them is slow."""
     import ssl
 

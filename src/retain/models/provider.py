@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retain.base import canonical
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.models.chat import OnText, to_pydantic_ai
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_RESPONSE_BYTES = 4 << 20
 """Maximum size of an HTTP response."""
@@ -118,14 +121,8 @@ def prepare(name: str, base_url: str, api_key: str) -> None:
 
 async def ask(name: str, base_url: str, api_key: str, question: ModelRequest) -> Any:
     """Return pydantic-ai's `ModelResponse`; raise Failure or SettingsError."""
-    import httpx2
-
     trace = _Trace(secrets={api_key} if api_key else set())
-    hooks: Any = {"request": [trace.request], "response": [trace.response]}
-    # No time limit here: the caller limits the whole call.
-    async with httpx2.AsyncClient(
-        event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()
-    ) as client:
+    async with _client(trace) as client:
         model = _model(name, base_url, api_key, client)
         try:
             return await _answer(model, name, question)
@@ -142,10 +139,7 @@ async def list_models(name: str, base_url: str, api_key: str) -> list[str]:
     from openai import APIConnectionError
 
     trace = _Trace(secrets={api_key} if api_key else set())
-    hooks: Any = {"request": [trace.request], "response": [trace.response]}
-    async with httpx2.AsyncClient(
-        event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()
-    ) as client:
+    async with _client(trace) as client:
         model = _model(name, base_url, api_key, client)
         provider = "" if _is_openai(model) else name.partition(":")[0]
         if provider not in ("", "anthropic"):
@@ -160,6 +154,16 @@ async def list_models(name: str, base_url: str, api_key: str) -> list[str]:
             raise _to_failure(error, name, trace) from None
     cleaned = {canonical.text(id[:_MAX_MODEL_NAME], "model", 1 << 20) for id in ids[:_MAX_MODELS]}
     return sorted(f"{provider}:{id}" if provider else id for id in cleaned if id.strip())
+
+
+def _client(trace: _Trace) -> httpx2.AsyncClient:
+    """Return an HTTP client without a time limit: the caller limits the whole call."""
+    import httpx2
+
+    hooks: Any = {"request": [trace.request], "response": [trace.response]}
+    return httpx2.AsyncClient(
+        event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()
+    )
 
 
 async def _answer(model: Any, name: str, question: ModelRequest) -> Any:
@@ -333,18 +337,17 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
         )
         return Failure(ModelError(model=name, problem=problem), is_service_failure=False)
     after = getattr(error, "retry_after", None) or 0.0
+    message = service_message(getattr(error, "body", None), trace.secrets)
     if isinstance(error, e.ModelQuotaExceededError):
         return Failure(
-            unavailable(f"the account has no quota left{_service_message(error, trace)}"),
+            unavailable(f"the account has no quota left{message}"),
             is_service_failure=False,
         )
     status = getattr(error, "status_code", 0)
     if status in RETRY_STATUSES or status >= 500:
         wait = f" and asks to wait {after:g} s" if after else ""
         return Failure(
-            unavailable(
-                f"its service responded with {status}{wait}{_service_message(error, trace)}"
-            ),
+            unavailable(f"its service responded with {status}{wait}{message}"),
             can_retry=True,
             retry_after=after,
         )
@@ -354,9 +357,7 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             403: f"; {KEY_HINT}",
             404: "; check model and base_url",
         }.get(status, "")
-        problem = (
-            f"its service rejected the request with {status}{_service_message(error, trace)}{hint}"
-        )
+        problem = f"its service rejected the request with {status}{message}{hint}"
         return Failure(ModelError(model=name, problem=problem), is_service_failure=False)
     if isinstance(error, e.ContentFilterError):
         return Failure(BadAnswer(model=name, problem="it refused"), is_service_failure=False)
@@ -365,7 +366,7 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
         if trace.status:
             problem = "the connection was lost during the response"
         return Failure(unavailable(problem), can_retry=True)
-    if isinstance(error, e.ModelAPIError) and (message := _service_message(error, trace)):
+    if isinstance(error, e.ModelAPIError) and message:
         return Failure(
             unavailable(f"its service ended the response early{message}"), can_retry=True
         )
@@ -374,16 +375,15 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
     )
 
 
-def _service_message(error: Any, trace: _Trace) -> str:
-    """Return a service's error message as one short line, with keys masked."""
-    body = getattr(error, "body", None)
+def service_message(body: Any, secrets: Collection[str]) -> str:
+    """Return the error message of a service's JSON as one short line, with keys masked."""
     if isinstance(body, dict):
         body = body.get("error", body)
         body = body.get("message") if isinstance(body, dict) else body
     if not isinstance(body, str) or body.lstrip().startswith("<"):
         return ""
     body = body[:MAX_RESPONSE_BYTES]
-    for secret in sorted(trace.secrets, key=len, reverse=True):
+    for secret in sorted(secrets, key=len, reverse=True):
         body = body.replace(secret, "***")
     line = " ".join(
         KEY_PATTERN.sub("***", canonical.text(body, "body", 4 * MAX_RESPONSE_BYTES)[:2000]).split()

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
+from retain.base.outgoing import trusted_certificates
 from retain.models.circuit_breaker import FAILURE_LIMIT, CircuitBreaker
 from retain.models.model import FIRST_RETRY_SECONDS, Completion
-from retain.models.provider import KEY_PATTERN, RETRY_STATUSES, Failure
+from retain.models.provider import RETRY_STATUSES, Failure, service_message
 from retain.models.recording import ModelCall
 
 if TYPE_CHECKING:
     import http.client
-    import ssl
 
     import numpy as np
     from numpy.typing import NDArray
@@ -318,15 +318,7 @@ def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
     path = f"{where.path.rstrip('/')}/embeddings" + (f"?{where.query}" if where.query else "")
     if where.scheme == "http":
         return http.client.HTTPConnection(host, port), path
-    return http.client.HTTPSConnection(host, port, context=_trust()), path
-
-
-@functools.cache
-def _trust() -> ssl.SSLContext:
-    """Return the trusted certificates; cached, because loading them is slow."""
-    import ssl
-
-    return ssl.create_default_context()
+    return http.client.HTTPSConnection(host, port, context=trusted_certificates()), path
 
 
 def _exchange(
@@ -388,15 +380,7 @@ def _seconds(retry_after: str) -> float:
 
 
 def _error_message(body: bytes, key: str) -> str:
-    """Return a service's error message as one short line, with keys masked."""
     try:
-        message = json.loads(body)
-        message = message.get("error", message)
-        message = message.get("message") if isinstance(message, dict) else message
-    except (ValueError, AttributeError, RecursionError):
+        return service_message(json.loads(body), {key} if key else set())
+    except (ValueError, RecursionError):
         return ""
-    if not isinstance(message, str):
-        return ""
-    message = message[:2000].encode("utf-8", "replace").decode()
-    line = " ".join(KEY_PATTERN.sub("***", message.replace(key, "***") if key else message).split())
-    return f": {line[:200]}" if line else ""
