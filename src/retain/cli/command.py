@@ -76,6 +76,11 @@ def scope_of(arguments: Arguments, memory: Memory, source: Source = "user") -> S
     return memory.scope(tenant=tenant, user=user, agent=agent, source=source)
 
 
+def tenant_of(arguments: Arguments, memory: Memory) -> str:
+    """Return the tenant of `--tenant`, else that of the settings."""
+    return memory.scope(tenant=arguments.tenant).owner.tenant
+
+
 def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
     """Return the selected tenant, or None for all tenants."""
     if arguments.all_tenants:

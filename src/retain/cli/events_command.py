@@ -10,7 +10,7 @@ from retain.api.rendering import as_json
 from retain.auth.webhooks import Webhooks
 from retain.base import limits
 from retain.base.errors import Invalid
-from retain.cli.command import Arguments, Command, audited, open_memory
+from retain.cli.command import Arguments, Command, audited, open_memory, tenant_of
 from retain.cli.output import plain, show
 from retain.memory import Memory
 from retain.storage.outbox import Event
@@ -30,7 +30,7 @@ def events(arguments: Arguments) -> int:
     """Print the stored events after a number, and with --follow the new ones as they happen."""
     after = arguments.after
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         if memory.settings.events == "off":
             print("Events are off. Set `events: on` to record them.", file=sys.stderr)
         try:
@@ -62,7 +62,7 @@ def _print_event(event: Event, json_wanted: bool) -> None:
 def add(arguments: Arguments) -> int:
     """Add a webhook; only its secret goes to standard output."""
     with open_memory(arguments, create=True) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         webhooks = _webhooks(memory, tenant, "webhooks_add")
         webhook, secret = webhooks.add(tenant, arguments.url, _kinds(arguments.kinds) or [])
     if arguments.json:
@@ -78,7 +78,7 @@ def add(arguments: Arguments) -> int:
 def list_(arguments: Arguments) -> int:
     """List the webhooks of a tenant."""
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         show(_webhooks(memory).list(tenant), json_wanted=arguments.json)
     return 0
 
@@ -86,7 +86,7 @@ def list_(arguments: Arguments) -> int:
 def get(arguments: Arguments) -> int:
     """Show a webhook; with --dead-letters the events that it did not accept."""
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         webhooks = _webhooks(memory)
         if arguments.dead_letters:
             letters = all_records(
@@ -106,7 +106,7 @@ def edit(arguments: Arguments) -> int:
         raise Invalid(field="--pause", problem="cannot be combined with --resume")
     paused = True if arguments.pause else False if arguments.resume else None
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         webhook = _webhooks(memory, tenant, "webhooks_edit").edit(
             tenant, arguments.id, url=arguments.url, kinds=_kinds(arguments.kinds), paused=paused
         )
@@ -117,7 +117,7 @@ def edit(arguments: Arguments) -> int:
 def remove(arguments: Arguments) -> int:
     """Remove a webhook."""
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         _webhooks(memory, tenant, "webhooks_remove").remove(tenant, arguments.id)
     show(None, json_wanted=arguments.json)
     return 0
@@ -126,7 +126,7 @@ def remove(arguments: Arguments) -> int:
 def test(arguments: Arguments) -> int:
     """Send a test event; the exit status says if it was accepted."""
     with open_memory(arguments) as memory:
-        result = _webhooks(memory).test(_tenant(arguments, memory), arguments.id)
+        result = _webhooks(memory).test(tenant_of(arguments, memory), arguments.id)
     show(result, json_wanted=arguments.json)
     return 0 if result.delivered else 1
 
@@ -134,7 +134,7 @@ def test(arguments: Arguments) -> int:
 def replay(arguments: Arguments) -> int:
     """Mark the dead letters of a webhook to be sent again, and print their number."""
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         count = _webhooks(memory, tenant, "webhooks_replay").replay(tenant, arguments.id)
     show({"events": count}, json_wanted=arguments.json)
     return 0
@@ -152,10 +152,6 @@ def _kinds(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _tenant(arguments: Arguments, memory: Memory) -> str:
-    return memory.scope(tenant=arguments.tenant).owner.tenant
 
 
 COMMANDS = (

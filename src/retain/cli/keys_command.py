@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from retain.api.rendering import as_json
 from retain.auth.api_keys import Key, Keys, parse_permissions
 from retain.base.errors import Invalid
-from retain.cli.command import Arguments, Command, audited, open_memory
+from retain.cli.command import Arguments, Command, audited, open_memory, tenant_of
 from retain.cli.output import plain, show
 from retain.memory import Memory
 
@@ -28,7 +28,7 @@ def create(arguments: Arguments) -> int:
         word.strip() for word in arguments.permissions.split(",") if word.strip()
     )
     with open_memory(arguments, create=True) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         first = not Keys(memory.database).exist()
         keys = _audited_keys(memory, tenant, "keys_create")
         key, text = keys.create(
@@ -65,7 +65,7 @@ def list_(arguments: Arguments) -> int:
     """List the keys of a tenant."""
     with open_memory(arguments) as memory:
         page = Keys(memory.database).list(
-            _tenant(arguments, memory), limit=arguments.limit, after=arguments.after
+            tenant_of(arguments, memory), limit=arguments.limit, after=arguments.after
         )
     show(page, json_wanted=arguments.json)
     return 0
@@ -74,7 +74,7 @@ def list_(arguments: Arguments) -> int:
 def revoke(arguments: Arguments) -> int:
     """Revoke a key."""
     with open_memory(arguments) as memory:
-        tenant = _tenant(arguments, memory)
+        tenant = tenant_of(arguments, memory)
         key = _audited_keys(memory, tenant, "keys_revoke").revoke(tenant, arguments.id)
     show(key, json_wanted=arguments.json)
     return 0
@@ -84,10 +84,6 @@ def _audited_keys(memory: Memory, tenant: str, action: str) -> Keys:
     """Return the keys of a tenant, whose next change is audited."""
     services = audited(memory, tenant, action).services
     return Keys(services.database, services.writer)
-
-
-def _tenant(arguments: Arguments, memory: Memory) -> str:
-    return memory.scope(tenant=arguments.tenant).owner.tenant
 
 
 def _expiry(days: float | None) -> datetime | None:
