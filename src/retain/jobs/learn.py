@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from retain.base import clock, masking
-from retain.base.errors import BadAnswer, NoModel, RetainError, StorageError
+from retain.base.errors import NoModel, RetainError, StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.jobs.model_calls import MAX_ERROR_CHARACTERS
 from retain.jobs.session_marks import (
@@ -22,8 +22,10 @@ from retain.jobs.session_marks import (
     SESSIONS_PER_READ,
     Mark,
     active_sessions,
+    is_given_up,
     move_mark,
     read_mark,
+    retry_pause,
 )
 from retain.kinds.facts import learning
 from retain.kinds.facts.learning import Batch
@@ -40,10 +42,6 @@ ROUTE = "facts"
 QUIET_SECONDS = 30.0
 """A model reads a session only after this pause, or after `EAGER_TURNS` turns: each call costs."""
 EAGER_TURNS = 12
-MAX_TRIES = 5
-"""Answers that were rejected, after which a session is given up for a day."""
-RETRY_SECONDS = (0.0, 0.0, 60.0, 300.0, 1500.0, 3600.0)
-"""The pause after each failed try of a session."""
 COMMIT_SECONDS = 30.0
 """A lease lasts this long plus the longest model call."""
 MAX_ATTEMPTS = 3
@@ -146,7 +144,7 @@ def problems(services: Services, tenant: str) -> list[str]:
     )
     sentences = []
     for session, tries, error in rows:
-        outcome = "given up for a day" if _is_given_up(tries, error) else "will be tried again"
+        outcome = "given up for a day" if is_given_up(tries, error) else "will be tried again"
         sentences.append(f"Facts of session {session}: failed {tries} times, {outcome}. {error}")
     try:
         _require_tokens(services, tenant)
@@ -369,9 +367,6 @@ def _note_failure(tx: Transaction, session: str, error: str) -> None:
         session=session,
     )
     tries = (row[0] if row else 0) + 1
-    pause = round(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)] * clock.SECOND)
-    if _is_given_up(tries, error):
-        pause = clock.DAY
     tx.run(
         """insert into fact_positions (tenant, session_id, seq, tries, retry_at, error)
            select :tenant, id, 0, :tries, :retry_at, :error from sessions
@@ -380,11 +375,6 @@ def _note_failure(tx: Transaction, session: str, error: str) -> None:
            set tries = excluded.tries, retry_at = excluded.retry_at, error = excluded.error""",
         session=session,
         tries=tries,
-        retry_at=tx.now + pause,
+        retry_at=tx.now + retry_pause(tries, error),
         error=error,
     )
-
-
-def _is_given_up(tries: int, error: str) -> bool:
-    """Return whether the model rejected a session so often that asking again is a waste."""
-    return tries >= MAX_TRIES and error.startswith(BadAnswer.__name__)

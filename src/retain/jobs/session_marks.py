@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from retain.base import clock
+from retain.base.errors import BadAnswer
 from retain.kinds.kind import Services
 from retain.storage.database import Row, Transaction
 
@@ -20,6 +21,10 @@ a transaction may take a while to commit."""
 MARK_SESSIONS = 50
 """A run without due work moves the mark only after this many sessions."""
 MARK_INTERVAL = clock.MINUTE
+MAX_TRIES = 5
+"""Answers that were rejected, after which a session is given up for a day."""
+RETRY_SECONDS = (0.0, 0.0, 60.0, 300.0, 1500.0, 3600.0)
+"""The pause after each failed try of a session."""
 
 SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
         coalesce((select seq from messages
@@ -79,6 +84,18 @@ def move_mark(tx: Transaction, mark: Mark, upto: int | None = None) -> None:
         basis=mark.basis,
         version=mark.version,
     )
+
+
+def is_given_up(tries: int, error: str) -> bool:
+    """Return whether the model rejected a session so often that asking again is a waste."""
+    return tries >= MAX_TRIES and error.startswith(BadAnswer.__name__)
+
+
+def retry_pause(tries: int, error: str) -> int:
+    """Return the pause after the last failed try of a session."""
+    if is_given_up(tries, error):
+        return clock.DAY
+    return round(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)] * clock.SECOND)
 
 
 def active_sessions(services: Services, tenant: str, since: int) -> Iterator[Row]:

@@ -15,16 +15,20 @@ from itertools import chain
 from retain.base import clock
 from retain.base.errors import NoModel, NotFound, RetainError, StorageError
 from retain.jobs.job import JobResult, Progress
-from retain.jobs.session_marks import SESSIONS, Mark, active_sessions, move_mark, read_mark
+from retain.jobs.session_marks import (
+    SESSIONS,
+    Mark,
+    active_sessions,
+    is_given_up,
+    move_mark,
+    read_mark,
+    retry_pause,
+)
 from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
 from retain.storage.database import Row, Transaction
 
 log = logging.getLogger("retain.jobs")
-MAX_TRIES = 5
-"""Answers that were rejected, after which a session is given up for a day."""
-RETRY_SECONDS = (0.0, 0.0, 60.0, 300.0, 1500.0, 3600.0)
-"""The pause after each failed try of a session."""
 
 
 @dataclass(frozen=True)
@@ -144,15 +148,12 @@ class Failure:
     @property
     def is_given_up(self) -> bool:
         """True if the model rejected the session so often that asking again is a waste."""
-        return self.tries >= MAX_TRIES and self.error.startswith("BadAnswer")
+        return is_given_up(self.tries, self.error)
 
     @property
     def retry_at(self) -> int:
         """The time of the next try."""
-        if self.is_given_up:
-            return self.last_at + clock.DAY
-        pause = RETRY_SECONDS[min(self.tries, len(RETRY_SECONDS) - 1)]
-        return self.last_at + round(pause * clock.SECOND)
+        return self.last_at + retry_pause(self.tries, self.error)
 
     @property
     def is_waiting(self) -> bool:
