@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from retain import Memory
 from retain.base.errors import ModelUnavailable, SettingsError
 from retain.base.settings import Settings
+from retain.jobs import embed
 from retain.messages.message import Role
 from retain.search import onnx_embedder
 from retain.search.embedders import choose, embed_passages, embed_texts
@@ -336,6 +337,7 @@ def test_a_process_without_the_encoder_keeps_its_vectors(
         memory.run_jobs()
         assert models(memory) == {ENCODER.identity}
         assert [hit.seq for hit in memory.scope(user="ada").search("harbour")] == [1]
+        assert embed.lag(memory.services, "default").pending == 0  # it has nothing to embed
     with Memory.open(url, settings=Settings(embedder="static")) as memory:
         memory.run_jobs()
         assert models(memory) == {"static-256@2"}

@@ -119,11 +119,12 @@ class _Superseded(Exception):
 
 
 def lag(services: Services, tenant: str) -> Lag:
-    """Return how far the vectors of a tenant are behind; without an embedder nothing is."""
-    if services.embedder is None:
+    """Return how far the vectors of a tenant are behind; nothing is if this process embeds nothing."""
+    embedder = services.embedder
+    if embedder is None or _keeps_encoder(services, tenant, embedder):
         return Lag(0)
     engine = services.index.engine
-    model = _Model(services.embedder.identity, services.embedder.dimensions)
+    model = _Model(embedder.identity, embedder.dimensions)
 
     def work(tx: Transaction) -> Lag:
         look = _look(tx, engine, model)
