@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from retain.api.endpoints import ENDPOINTS
+from retain.api.endpoints import ENDPOINTS, KIND_HELP
 from retain.base.settings import FIELDS, Settings
 from retain.cli.main import COMMANDS, load_command
 from retain.kinds import KINDS
@@ -67,7 +67,7 @@ def commands_page() -> str:
         endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.kind == kind.name]
         if not endpoints:
             continue
-        lines += ["", f"## retain {kind.name}", "", inspect.getdoc(kind) or "", ""]
+        lines += ["", f"## retain {kind.name}", "", KIND_HELP[kind.name], ""]
         for endpoint in endpoints:
             about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
             example = re.sub(r" --(user|agent) \w+", "", endpoint.example)

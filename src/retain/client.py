@@ -24,7 +24,14 @@ from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.api.record_parsing import from_json
 from retain.api.rendering import as_json
 from retain.base import canonical, errors, ids
-from retain.base.errors import Invalid, NoServer, Overloaded, RetainError, SettingsError
+from retain.base.errors import (
+    Invalid,
+    NoServer,
+    Overloaded,
+    RetainError,
+    SettingsError,
+    install_hint,
+)
 from retain.context.assemble import Context
 from retain.kinds import KINDS
 from retain.kinds.kind import Kind, Owner
@@ -69,7 +76,7 @@ class Client:
         try:
             import httpx2
         except ImportError:
-            problem = "requires the extra `client`; install retain[client]"
+            problem = f"requires the extra `client`; {install_hint('client')}"
             raise SettingsError(where="client", problem=problem) from None
         key = os.environ.get(KEY_VARIABLE, "") if key is None else key
         if not (key.isascii() and key.isprintable()):

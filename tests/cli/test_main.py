@@ -123,7 +123,7 @@ def test_a_conversation(run: Run) -> None:
         ("retain verify", 5, "there is no file"),
         ("retain status --database sqlite:///no.db", 5, "migrate up --database sqlite:///no.db`"),
         ("retain export retain.yaml", 2, "file: retain.yaml already exists"),
-        ("retain notes diff 9 --user ada --agent scout", 3, "There is no notes version 9 here."),
+        ("retain notes diff 9 --user ada --agent scout", 3, "There is no notes version 9."),
         ("retain erase --user ada --yes", 5, "there is no file"),
         ("retain messages window nothing", 3, "no session 'nothing'"),
         ("retain state get nothing --user ada", 3, "no state 'nothing'"),
@@ -176,7 +176,7 @@ def test_a_conversation(run: Run) -> None:
         (
             "retain messages append nosuch user hi",
             3,
-            "no session 'nosuch' here. Create one with `sessions add` or `sessions resume`",
+            "no session 'nosuch'. Create one with `sessions add` or `sessions resume`",
         ),
         ("retain backup no/such/folder/y", 2, "create the folder no/such/folder first"),
         (
@@ -276,7 +276,7 @@ def test_errors_are_json_with_json_output(run: Run) -> None:
     done = run("retain sessions get nothing --json")
     assert json.loads(done.stderr) == {
         "error": "NotFound",
-        "message": "There is no session 'nothing' here.",
+        "message": "There is no session 'nothing'.",
         "details": {"what": "session", "id": "nothing"},
     }
 
@@ -513,7 +513,7 @@ def test_raw_content_is_written_to_a_file(run: Run, url: str, tmp_path: Path) ->
     done = run("retain refs get bytes-2")
     assert (done.returncode, done.stderr) == (
         3,
-        "retain: There is no reference 'bytes-2' here. Did you mean bytes-1?\n",
+        "retain: There is no reference 'bytes-2'. Did you mean bytes-1?\n",
     )
 
 

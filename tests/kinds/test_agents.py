@@ -175,7 +175,7 @@ def test_an_unknown_agent_is_not_found(me: Scope) -> None:
     ):
         with pytest.raises(NotFound) as error:
             call()
-        assert str(error.value) == "There is no agent 'x' here."
+        assert str(error.value) == "There is no agent 'x'."
 
 
 def test_agents_belong_to_the_tenant(memory: Memory, me: Scope) -> None:

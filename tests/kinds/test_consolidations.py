@@ -256,7 +256,7 @@ def test_an_invalid_answer_changes_nothing(opened: Open, now: Now, answer: str) 
     before = remembered(memory)
     with pytest.raises(BadAnswer) as error:
         me.consolidations.propose()
-    assert str(error.value).endswith("Nothing was changed.")
+    assert str(error.value).endswith("No answer was saved.")
     assert remembered(memory) == before != []
 
 
@@ -713,7 +713,7 @@ def test_another_agent_cannot_see_or_decide(opened: Open, proposed: Any) -> None
             for item in (id, "never"):
                 with pytest.raises(NotFound) as error:
                     getattr(other.consolidations, verb)(item)
-                assert str(error.value) == f"There is no consolidation {item!r} here."
+                assert str(error.value) == f"There is no consolidation {item!r}."
     assert exported(memory) == before
 
 

@@ -459,7 +459,7 @@ def test_an_agent_never_sees_other_agents_entries(memory: Memory, me: Scope, now
                 for call in calls:
                     with pytest.raises(NotFound) as error:
                         call()
-                    assert str(error.value) == f"There is no entry {id!r} here."
+                    assert str(error.value) == f"There is no entry {id!r}."
     with pytest.raises(AlreadyExists) as taken:
         memory.scope(tenant="acme", user="ada", agent="critic").entries.add_many(
             [{"id": mine[0].id, "content": "secret journal"}]
@@ -779,7 +779,7 @@ def test_only_members_see_a_board(memory: Memory, me: Scope, now: Now) -> None:
     )
     with pytest.raises(NotFound) as error:
         me.entries.add("x", kind="whiteboard")
-    assert str(error.value) == "There is no board 'main' here."
+    assert str(error.value) == "There is no board 'main'."
     assert admin.entries.share("main", ["scout", "critic", "scout"]) == {
         "main": ["critic", "scout"]
     }

@@ -392,7 +392,7 @@ def test_bad_corrections_change_nothing(me: Scope) -> None:
     fact = clara(me, valid_from=MAY)
     for statement, since, problem in (
         ("", None, "must not be blank"),
-        ("Clara lives in lisbon", None, "is what the fact says already"),
+        ("Clara lives in lisbon", None, "must differ from what the fact says now"),
         ("Clara lives in Porto.", datetime(2026, 4, 1, tzinfo=UTC), "before the fact became true"),
     ):
         with pytest.raises(Invalid, match=problem):

@@ -151,7 +151,7 @@ def test_documents_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     for call in (me.knowledge.get, me.knowledge.text, me.knowledge.passages, me.knowledge.remove):
         with pytest.raises(NotFound) as error:
             call(his.id)
-        assert str(error.value) == f"There is no document {his.id!r} here."
+        assert str(error.value) == f"There is no document {his.id!r}."
     with pytest.raises(Invalid, match="without a user"):
         me.knowledge.remove(ours.id)
     tenant.knowledge.remove(ours.id)

@@ -411,7 +411,7 @@ def test_an_unknown_or_foreign_session_is_rejected(memory: Memory, me: Scope, se
             for call in calls:
                 with pytest.raises(NotFound) as error:
                     call()
-                text = f"There is no session {id!r} here."
+                text = f"There is no session {id!r}."
                 assert str(error.value) in (
                     text,
                     f"{text} Create one with `sessions add` or `sessions resume`.",
@@ -865,7 +865,7 @@ def test_get_by_number(me: Scope, session: str) -> None:
     for seq in (10, 2**53):
         with pytest.raises(NotFound) as error:
             me.messages.get(session, seq)
-        assert str(error.value) == f"There is no message {seq} here."
+        assert str(error.value) == f"There is no message {seq}."
 
 
 def test_numbering_continues_after_a_purge(open_memory: Callable[..., Memory]) -> None:

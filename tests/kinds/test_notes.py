@@ -219,9 +219,7 @@ def test_diff_of_versions(me: Scope) -> None:
     )
     assert me.notes.diff(2, against=2) == me.notes.diff(0) == ""
     for wrong in ((4, None), (9, None), (1, 9)):
-        with pytest.raises(
-            NotFound, match=f"There is no notes version {max(filter(None, wrong))} here"
-        ):
+        with pytest.raises(NotFound, match=f"There is no notes version {max(filter(None, wrong))}"):
             me.notes.diff(wrong[0], against=wrong[1])
     with pytest.raises(Invalid, match="version: must be"):
         me.notes.diff(-1)
@@ -242,7 +240,7 @@ def test_any_version_can_be_restored(me: Scope) -> None:
     assert me.notes.restore(0).text == ""
     assert me.notes.restore(3).version == 6
     assert [text for _, _, text in texts(me)] == ["one", "two", "three", "one", "", "three"]
-    with pytest.raises(NotFound, match="There is no notes version 7 here"):
+    with pytest.raises(NotFound, match="There is no notes version 7"):
         me.notes.restore(7)
     with pytest.raises(WrongVersion):
         me.notes.restore(1, if_version=5)
@@ -289,7 +287,7 @@ def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
     me.notes.overwrite("# Tea\n## Milk\n")
     with pytest.raises(NoSection) as error:
         me.notes.replace_section("Coffee", "x")
-    assert str(error.value) == "There is no section 'Coffee' here: the sections are # Tea, ## Milk."
+    assert str(error.value) == "There is no section 'Coffee': the sections are # Tea, ## Milk."
     assert isinstance(error.value, NotFound)
     with pytest.raises(NoSection):
         me.notes.delete_section("Coffee")
@@ -711,11 +709,11 @@ def test_the_tool_reports_duplicate_headings(me: Scope) -> None:
         ),
         (
             {"operation": "delete_section_by_header", "section_header": "Coffee"},
-            "There is no section 'Coffee' here: the sections are # Tea, ## Milk.",
+            "There is no section 'Coffee': the sections are # Tea, ## Milk.",
         ),
         (
             {"operation": "replace_section_by_header", "section_header": "# Milk", "content": "x"},
-            "There is no section '# Milk' here: the sections are # Tea, ## Milk.",
+            "There is no section '# Milk': the sections are # Tea, ## Milk.",
         ),
         (
             {
@@ -797,7 +795,7 @@ def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
     assert json.loads(run("read", "--json").stdout)["text"] == "# Tea\n- black"
     missing = run("delete-section", "Milk")
     assert (missing.returncode, missing.stdout) == (3, "")
-    assert missing.stderr == "retain: There is no section 'Milk' here: the sections are # Tea.\n"
+    assert missing.stderr == "retain: There is no section 'Milk': the sections are # Tea.\n"
     assert [version["version"] for version in json.loads(run("changes", "--json").stdout)] == [1, 2]
     assert "overwrite" in run("history").stdout
 

@@ -255,7 +255,7 @@ def test_a_key_holds_letters_digits_hyphens_underscores_and_dots(me: Scope, key:
             {"content": "x", "metadata": {"a": "x" * 70_000}},
             "metadata: 70008 bytes is over the limit of 65536.",
         ),
-        ({"content": "x", "session": "none"}, "There is no session 'none' here."),
+        ({"content": "x", "session": "none"}, "There is no session 'none'."),
     ],
 )
 def test_invalid_input_is_rejected_before_storing(
@@ -336,7 +336,7 @@ def test_an_unknown_reference_is_not_found(me: Scope) -> None:
     ):
         with pytest.raises(NotFound) as caught:
             call("no-such-key")
-        assert str(caught.value) == "There is no reference 'no-such-key' here."
+        assert str(caught.value) == "There is no reference 'no-such-key'."
 
 
 # -- whose ------------------------------------------------------------------------------------------------------------
@@ -569,10 +569,10 @@ def test_tool_errors_tell_the_model_what_to_do(me: Scope) -> None:
     key = me.refs.add(LOG, "build log", key="build-log-1")
     retrieve, search = tool(me, "retrieve_memory"), tool(me, "search_memory")
     assert retrieve(memory_key="build-log-2") == {
-        "error": "There is no reference 'build-log-2' here. Did you mean build-log-1?"
+        "error": "There is no reference 'build-log-2'. Did you mean build-log-1?"
     }
     assert retrieve(memory_key="zzz") == {
-        "error": "There is no reference 'zzz' here. search_memory finds keys by words."
+        "error": "There is no reference 'zzz'. search_memory finds keys by words."
     }
     assert (
         "accepts only one of page, lines, head, tail, grep, path"
@@ -583,7 +583,7 @@ def test_tool_errors_tell_the_model_what_to_do(me: Scope) -> None:
         assert retrieve(memory_key=key, **bad).keys() == {"error"}, bad
     assert retrieve() == {"error": "retrieve_memory needs the argument 'memory_key'."}
     assert search(query=" ") == {"error": "query: must not be blank."}
-    assert search(query="x", thread_id="none") == {"error": "There is no session 'none' here."}
+    assert search(query="x", thread_id="none") == {"error": "There is no session 'none'."}
     assert "error" in tool(me, "store_memory")(content="x", description="y", type="")
 
 
@@ -893,11 +893,11 @@ def test_a_key_is_accepted_as_placeholder_and_typos_get_suggestions(me: Scope) -
             ask("a-greeting-12345679")
         assert (
             str(error.value)
-            == "There is no reference 'a-greeting-12345679' here. Did you mean a-greeting-12345678?"
+            == "There is no reference 'a-greeting-12345679'. Did you mean a-greeting-12345678?"
         )
     with pytest.raises(NotFound) as error:
         me.refs.get("zzz")
-    assert str(error.value) == "There is no reference 'zzz' here."
+    assert str(error.value) == "There is no reference 'zzz'."
 
 
 def test_errors_of_lines_and_tokens_give_the_range(me: Scope) -> None:

@@ -107,7 +107,7 @@ def test_an_unknown_key_is_not_found(me: Scope) -> None:
     ):
         with pytest.raises(NotFound) as error:
             call()
-        assert str(error.value) == "There is no state 'k' here."
+        assert str(error.value) == "There is no state 'k'."
     assert list(me.state.list()) == []
 
 
@@ -167,7 +167,7 @@ def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
             for call in calls:
                 with pytest.raises(NotFound) as error:
                     call()
-                assert str(error.value) == f"There is no session {id!r} here."
+                assert str(error.value) == f"There is no session {id!r}."
     assert me.state.get("here", area="session:s").value == 3
     assert memory.scope(tenant="acme").state.get("here", area="session:s").value == 3
 

@@ -548,7 +548,8 @@ def test_an_unusable_model_gives_the_reason(
 def test_without_the_extra(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai.direct", None)
     with pytest.raises(
-        SettingsError, match=r"models require the extra `models`; install retain\[models\]"
+        SettingsError,
+        match=r"models require the extra `models`; run `pip install 'PATH\[models\]'`",
     ):
         ask(model_at(service))
     assert not service.requests

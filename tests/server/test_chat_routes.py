@@ -624,7 +624,7 @@ def test_session_ids_chosen_by_the_client(start_local_server: Start) -> None:
         for session in ("my session", mine):
             refused = eve.post("/api/chat", json={"message": "Hi.", "session_id": session})
             assert refused.status_code == 404
-            assert refused.json()["detail"] == f"There is no session {session!r} here."
+            assert refused.json()["detail"] == f"There is no session {session!r}."
         for path in ("", "/messages"):
             assert eve.get(f"/api/chat/sessions/{mine}{path}").status_code == 404
         assert eve.patch(f"/api/chat/sessions/{mine}", json={"label": "Mine"}).status_code == 404

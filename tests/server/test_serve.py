@@ -42,7 +42,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         settings = Settings(database=f"sqlite:///{tmp_path}/a.db", port=port)
-        with pytest.raises(SettingsError, match=f"{port} on 127.0.0.1 is taken.*--port"):
+        with pytest.raises(SettingsError, match=f"{port} on 127.0.0.1 is already in use.*--port"):
             serve.serve(settings, fail_if_listening)
 
 
@@ -50,8 +50,8 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     ("host", "port", "said"),
     [
         ("127.0.0.1", 70_000, "not a valid port"),
-        ("no-such-host.invalid", 0, "cannot be listened on"),
-        ("192.0.2.1", 0, "cannot be listened on"),
+        ("no-such-host.invalid", 0, "cannot bind to"),
+        ("192.0.2.1", 0, "cannot bind to"),
     ],
 )
 def test_an_invalid_address_is_reported(host: str, port: int, said: str) -> None:

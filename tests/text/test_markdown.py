@@ -159,17 +159,17 @@ def test_an_unknown_header_lists_the_existing_ones(
 ) -> None:
     with pytest.raises(NoSection) as error:
         edit("# A\n## B *b*\nC\n===\n```\n# D\n```\n", "D")
-    assert str(error.value) == "There is no section 'D' here: the sections are # A, ## B *b*, # C."
+    assert str(error.value) == "There is no section 'D': the sections are # A, ## B *b*, # C."
     with pytest.raises(NoSection) as error:
         edit("# A\n", "## A")
-    assert str(error.value) == "There is no section '## A' here: the sections are # A."
+    assert str(error.value) == "There is no section '## A': the sections are # A."
     with pytest.raises(NoSection) as error:
         edit("just text", "A\nB")
-    assert str(error.value) == "There is no section 'A B' here: there are no sections."
+    assert str(error.value) == "There is no section 'A B': there are no sections."
     with pytest.raises(NoSection) as error:
         edit("".join(f"# {n} {'x' * 200}\n" for n in range(60)), "y" * 200)
     assert str(error.value) == (
-        f"There is no section '{'y' * 99}…' here: the sections are "
+        f"There is no section '{'y' * 99}…': the sections are "
         + ", ".join(f"# {n} {'x' * (96 - len(str(n)))}…" for n in range(50))
         + " and 10 more."
     )

@@ -1626,8 +1626,6 @@ export interface paths {
         /**
          * Save a turn in one write: messages, references to large outputs, model call, report.
          * @description Save a turn in one write: messages, references to large outputs, model call, report.
-         *
-         *     On the command line: `retain messages extend trip turns.jsonl --key turn-2`
          */
         post: operations["save_turn"];
         delete?: never;
@@ -1679,7 +1677,7 @@ export interface paths {
          *
          *     `others` are the other agents of a group conversation.
          *
-         *     On the command line: `retain context trip "What next?" --budget 4000`
+         *     On the command line: `retain context --session trip --message "What next?" --budget 4000`
          */
         post: operations["context"];
         delete?: never;
@@ -3392,7 +3390,7 @@ export interface components {
         EntriesRemoveManyRequest: {
             /**
              * Ids
-             * @description The ids, separated by commas.
+             * @description The ids of the entries, separated by commas.
              * @example [
              *       "0199c0de-0000-7000-8000-000000000000",
              *       "0199c0de-0000-7000-8000-000000000001"
@@ -3838,7 +3836,7 @@ export interface components {
             tokens_out?: number | null;
             /**
              * Cost
-             * @description Cost of the call, in your currency.
+             * @description Cost of the call in US dollars.
              */
             cost?: number | null;
             /**
@@ -4180,7 +4178,7 @@ export interface components {
             tokens_out?: number | null;
             /**
              * Cost
-             * @description Cost of the call, in your currency.
+             * @description Cost of the call in US dollars.
              */
             cost?: number | null;
             /**
@@ -5077,7 +5075,7 @@ export interface components {
         SessionsAddRequest: {
             /**
              * Id
-             * @description The id.
+             * @description Id of the session.
              */
             id?: string | null;
             /**
@@ -6020,7 +6018,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the session. */
                 id: string;
             };
             cookie?: never;
@@ -6423,7 +6421,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -6474,7 +6472,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -6534,7 +6532,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -6590,7 +6588,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -6646,7 +6644,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -6704,7 +6702,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the entry. */
                 id: string;
             };
             cookie?: never;
@@ -6763,7 +6761,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the entry. */
                 id: string;
             };
             cookie?: never;
@@ -6820,7 +6818,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the proposal. */
                 id: string;
             };
             cookie?: never;
@@ -6876,7 +6874,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the proposal. */
                 id: string;
             };
             cookie?: never;
@@ -6932,7 +6930,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the proposal. */
                 id: string;
             };
             cookie?: never;
@@ -7084,7 +7082,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the document. */
                 id: string;
             };
             cookie?: never;
@@ -7141,7 +7139,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the document. */
                 id: string;
             };
             cookie?: never;
@@ -8829,7 +8827,7 @@ export interface operations {
     interactions_totals: {
         parameters: {
             query?: {
-                /** @description The unit of time to group by. */
+                /** @description What to group by: `hour`, `day`, `model`, `route` or `agent`. */
                 by?: "hour" | "day" | "model" | "route" | "agent";
                 /** @description Return separate totals for each value of these fields. */
                 split?: ("model" | "route" | "agent") | null;
@@ -10530,7 +10528,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -10581,7 +10579,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the fact. */
                 id: string;
             };
             cookie?: never;
@@ -10628,7 +10626,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the entry. */
                 id: string;
             };
             cookie?: never;
@@ -10686,7 +10684,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the entry. */
                 id: string;
             };
             cookie?: never;
@@ -10737,7 +10735,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the entry. */
                 id: string;
             };
             cookie?: never;
@@ -10796,7 +10794,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the proposal. */
                 id: string;
             };
             cookie?: never;
@@ -10845,7 +10843,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the document. */
                 id: string;
             };
             cookie?: never;
@@ -10896,7 +10894,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the document. */
                 id: string;
             };
             cookie?: never;
@@ -10943,7 +10941,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the turn. */
                 id: string;
             };
             cookie?: never;
@@ -11221,7 +11219,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the session. */
                 id: string;
             };
             cookie?: never;
@@ -11272,7 +11270,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the session. */
                 id: string;
             };
             cookie?: never;
@@ -11321,7 +11319,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The id. */
+                /** @description Id of the session. */
                 id: string;
             };
             cookie?: never;
@@ -11759,7 +11757,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The key. */
+                /** @description Key of the value. */
                 key: string;
             };
             cookie?: never;
@@ -11819,7 +11817,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The key. */
+                /** @description Key of the value. */
                 key: string;
             };
             cookie?: never;
@@ -11888,7 +11886,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The key. */
+                /** @description Key of the value. */
                 key: string;
             };
             cookie?: never;
@@ -11940,7 +11938,7 @@ export interface operations {
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The key. */
+                /** @description Key of the item at its place. */
                 key: string;
             };
             cookie?: never;
@@ -12000,7 +11998,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The key. */
+                /** @description Key of the item at its place. */
                 key: string;
             };
             cookie?: never;
@@ -12073,7 +12071,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The key. */
+                /** @description Key of the item at its place. */
                 key: string;
             };
             cookie?: never;

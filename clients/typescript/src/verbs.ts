@@ -92,7 +92,7 @@ export class Agents extends Kind {
   }
 }
 
-/** The sessions of the scope's user, or of the tenant if the scope has no user. */
+/** The sessions of a user, or of the tenant if no user is named. */
 export class Sessions extends Kind {
   /**
    * Return the active session of the scope's user and agent, or a new session.
@@ -109,7 +109,7 @@ export class Sessions extends Kind {
   /**
    * Start a session and make it the active session; a client may choose the `id`.
    *
-   * @param id The id.
+   * @param id Id of the session.
    */
   add(id?: Input<"sessions_add">["id"], options: Options<"sessions_add", "id"> = {}): Promise<Output<"sessions_add">> {
     return this.api.write("POST", "/api/sessions", { ...options, id });
@@ -123,7 +123,7 @@ export class Sessions extends Kind {
   /**
    * Make a session the active session of its user and agent.
    *
-   * @param id The id.
+   * @param id Id of the session.
    */
   activate(
     id: Input<"sessions_activate">["id"],
@@ -140,7 +140,7 @@ export class Sessions extends Kind {
   /**
    * Return one session by its id.
    *
-   * @param id The id.
+   * @param id Id of the session.
    */
   get(id: Input<"sessions_get">["id"], options: Options<"sessions_get", "id"> = {}): Promise<Output<"sessions_get">> {
     return this.api.read("GET", `/api/sessions/${encodeURIComponent(id)}`, options);
@@ -149,7 +149,7 @@ export class Sessions extends Kind {
   /**
    * Change the label or the attributes of a session.
    *
-   * @param id The id.
+   * @param id Id of the session.
    */
   edit(
     id: Input<"sessions_edit">["id"],
@@ -161,7 +161,7 @@ export class Sessions extends Kind {
   /**
    * Delete a session and everything in it.
    *
-   * @param id The id.
+   * @param id Id of the session.
    */
   remove(
     id: Input<"sessions_remove">["id"],
@@ -171,7 +171,7 @@ export class Sessions extends Kind {
   }
 }
 
-/** The messages of the scope's sessions: append-only, numbered from 1 without gaps. */
+/** The messages of a session: append-only, numbered from 1 without gaps. */
 export class Messages extends Kind {
   /**
    * Add one message at the end of a session.
@@ -280,7 +280,7 @@ export class Messages extends Kind {
   }
 }
 
-/** The rolling summaries of the scope's sessions. */
+/** The rolling summaries of sessions. */
 export class Summaries extends Kind {
   /**
    * Return the newest summary of a session; number 0 and empty text before the first.
@@ -331,7 +331,7 @@ export class Summaries extends Kind {
   }
 }
 
-/** The notes of the scope's user and agent. */
+/** The notes that an agent keeps about a user. */
 export class Notes extends Kind {
   /** Return the document; empty, at version 0, if there are no notes yet. */
   read(options: Options<"notes_read"> = {}): Promise<Output<"notes_read">> {
@@ -445,7 +445,7 @@ export class Notes extends Kind {
   }
 }
 
-/** The facts about the scope's user, and about the people and things the user talks about. */
+/** The facts about a user, and about the people and things the user talks about. */
 export class Facts extends Kind {
   /**
    * Add a fact. If it is known already, the messages are added to its evidence.
@@ -527,7 +527,7 @@ export class Facts extends Kind {
   /**
    * Return a fact with its evidence, whatever its status.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    */
   get(id: Input<"facts_get">["id"], options: Options<"facts_get", "id"> = {}): Promise<Output<"facts_get">> {
     return this.api.read("GET", `/api/facts/${encodeURIComponent(id)}`, options);
@@ -536,7 +536,7 @@ export class Facts extends Kind {
   /**
    * Return every change of a fact and of those that it replaced or that replaced it.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    */
   history(
     id: Input<"facts_history">["id"],
@@ -548,7 +548,7 @@ export class Facts extends Kind {
   /**
    * Replace a fact by a corrected fact, and return the new fact.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    * @param statement The fact as one sentence.
    */
   correct(
@@ -562,7 +562,7 @@ export class Facts extends Kind {
   /**
    * Retract a fact that is not true. The fact that it replaced is true again.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    */
   retract(
     id: Input<"facts_retract">["id"],
@@ -574,7 +574,7 @@ export class Facts extends Kind {
   /**
    * Confirm a fact, so that only a person can change it. A pending fact becomes active.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    */
   confirm(
     id: Input<"facts_confirm">["id"],
@@ -586,7 +586,7 @@ export class Facts extends Kind {
   /**
    * Undo the last step that changed a fact, also for other facts that the step changed.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    */
   undo(id: Input<"facts_undo">["id"], options: Options<"facts_undo", "id"> = {}): Promise<Output<"facts_undo">> {
     return this.api.write("POST", `/api/facts/${encodeURIComponent(id)}/undo`, options);
@@ -595,7 +595,7 @@ export class Facts extends Kind {
   /**
    * Delete a fact with its history, and earlier ones with the same words.
    *
-   * @param id The id.
+   * @param id Id of the fact.
    */
   forget(
     id: Input<"facts_forget">["id"],
@@ -605,7 +605,7 @@ export class Facts extends Kind {
   }
 }
 
-/** The journal and core entries of the scope's agent, and the boards that it shares. */
+/** The journal and core entries of an agent, and the whiteboards that it shares. */
 export class Entries extends Kind {
   /**
    * Add an entry to the journal (expires), the core (permanent) or a whiteboard.
@@ -641,7 +641,7 @@ export class Entries extends Kind {
   /**
    * Return an entry.
    *
-   * @param id The id.
+   * @param id Id of the entry.
    */
   get(id: Input<"entries_get">["id"], options: Options<"entries_get", "id"> = {}): Promise<Output<"entries_get">> {
     return this.api.read("GET", `/api/entries/${encodeURIComponent(id)}`, options);
@@ -650,7 +650,7 @@ export class Entries extends Kind {
   /**
    * Replace the content of an entry; its expiry does not change.
    *
-   * @param id The id.
+   * @param id Id of the entry.
    * @param content The text, or `-` to read it from standard input.
    */
   edit(
@@ -669,7 +669,7 @@ export class Entries extends Kind {
   /**
    * Accept an entry that waits for a review or was refused. Repeating changes nothing.
    *
-   * @param id The id.
+   * @param id Id of the entry.
    */
   accept(
     id: Input<"entries_accept">["id"],
@@ -681,7 +681,7 @@ export class Entries extends Kind {
   /**
    * Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
    *
-   * @param id The id.
+   * @param id Id of the entry.
    */
   refuse(
     id: Input<"entries_refuse">["id"],
@@ -693,7 +693,7 @@ export class Entries extends Kind {
   /**
    * Remove an entry, and the proposals based on it.
    *
-   * @param id The id.
+   * @param id Id of the entry.
    */
   remove(
     id: Input<"entries_remove">["id"],
@@ -705,7 +705,7 @@ export class Entries extends Kind {
   /**
    * Remove several entries and return their number; skip ids that the scope does not have.
    *
-   * @param ids The ids, separated by commas.
+   * @param ids The ids of the entries, separated by commas.
    */
   removeMany(
     ids: Input<"entries_remove_many">["ids"],
@@ -781,7 +781,7 @@ export class Consolidations extends Kind {
   /**
    * Return a consolidation.
    *
-   * @param id The id.
+   * @param id Id of the proposal.
    */
   get(
     id: Input<"consolidations_get">["id"],
@@ -793,7 +793,7 @@ export class Consolidations extends Kind {
   /**
    * Accept a proposal, even if it was refused or undone. Repeating changes nothing.
    *
-   * @param id The id.
+   * @param id Id of the proposal.
    */
   accept(
     id: Input<"consolidations_accept">["id"],
@@ -805,7 +805,7 @@ export class Consolidations extends Kind {
   /**
    * Refuse a proposal; its entries expire and are not proposed again unless edited.
    *
-   * @param id The id.
+   * @param id Id of the proposal.
    */
   refuse(
     id: Input<"consolidations_refuse">["id"],
@@ -817,7 +817,7 @@ export class Consolidations extends Kind {
   /**
    * Remove the core entry or document that a proposal became; the journal stays.
    *
-   * @param id The id.
+   * @param id Id of the proposal.
    */
   undo(
     id: Input<"consolidations_undo">["id"],
@@ -827,7 +827,7 @@ export class Consolidations extends Kind {
   }
 }
 
-/** The references of the scope: those of its user, and those without a user. */
+/** The references of a user, and those without a user. */
 export class Refs extends Kind {
   /**
    * Store content and return its key; without `key`, create a readable one.
@@ -924,12 +924,12 @@ export class Refs extends Kind {
   }
 }
 
-/** The state that the scope can read: of its user, its sessions and its tenant. */
+/** Key-value state of a user, a session or the tenant. */
 export class State extends Kind {
   /**
    * Set a key, permanently or for `ttl` seconds.
    *
-   * @param key The key.
+   * @param key Key of the value.
    * @param value The value as JSON; a string needs double quotes.
    */
   set(
@@ -943,7 +943,7 @@ export class State extends Kind {
   /**
    * Return a key with its value, unless it has expired.
    *
-   * @param key The key.
+   * @param key Key of the value.
    */
   get(key: Input<"state_get">["key"], options: Options<"state_get", "key"> = {}): Promise<Output<"state_get">> {
     return this.api.read("GET", `/api/state/${encodeURIComponent(key)}`, options);
@@ -957,7 +957,7 @@ export class State extends Kind {
   /**
    * Remove a key; with `if_version`, only if it has that version.
    *
-   * @param key The key.
+   * @param key Key of the value.
    */
   remove(
     key: Input<"state_remove">["key"],
@@ -967,13 +967,13 @@ export class State extends Kind {
   }
 }
 
-/** The items of the scope's user, or of the tenant if the scope has no user. */
+/** The items of a user, or of the tenant if no user is named. */
 export class Items extends Kind {
   /**
    * Store a JSON object under a namespace and a key.
    *
    * @param place The place: its names from the outermost, separated by commas.
-   * @param key The key.
+   * @param key Key of the item at its place.
    * @param value The value: a JSON object.
    */
   put(
@@ -989,7 +989,7 @@ export class Items extends Kind {
    * Return an item; with `refresh`, its time to live starts again.
    *
    * @param place The place: its names from the outermost, separated by commas.
-   * @param key The key.
+   * @param key Key of the item at its place.
    */
   get(
     place: Input<"items_get">["place"],
@@ -1041,7 +1041,7 @@ export class Items extends Kind {
    * Remove an item; with `if_version`, only that version of it.
    *
    * @param place The place: its names from the outermost, separated by commas.
-   * @param key The key.
+   * @param key Key of the item at its place.
    */
   remove(
     place: Input<"items_remove">["place"],
@@ -1052,7 +1052,7 @@ export class Items extends Kind {
   }
 }
 
-/** The documents of the scope: those of its user, and those of the whole tenant. */
+/** The documents of a user, and those of the whole tenant. */
 export class Knowledge extends Kind {
   /**
    * Add a document.
@@ -1076,7 +1076,7 @@ export class Knowledge extends Kind {
   /**
    * Return a document, without its text.
    *
-   * @param id The id.
+   * @param id Id of the document.
    */
   get(
     id: Input<"knowledge_get">["id"],
@@ -1088,7 +1088,7 @@ export class Knowledge extends Kind {
   /**
    * Return the whole text of a document; Markdown if it was read from HTML.
    *
-   * @param id The id.
+   * @param id Id of the document.
    */
   text(
     id: Input<"knowledge_text">["id"],
@@ -1100,7 +1100,7 @@ export class Knowledge extends Kind {
   /**
    * Return the chunks of a document in order.
    *
-   * @param id The id.
+   * @param id Id of the document.
    */
   passages(
     id: Input<"knowledge_passages">["id"],
@@ -1129,7 +1129,7 @@ export class Knowledge extends Kind {
   /**
    * Delete a document. A document of the whole tenant needs a scope without a user.
    *
-   * @param id The id.
+   * @param id Id of the document.
    */
   remove(
     id: Input<"knowledge_remove">["id"],
@@ -1139,7 +1139,7 @@ export class Knowledge extends Kind {
   }
 }
 
-/** The model calls made for the scope's user and agent, or for the whole tenant. */
+/** The model calls made for a user and an agent, or for the whole tenant. */
 export class Interactions extends Kind {
   /**
    * Record one model call; leave out values that are not known.
@@ -1165,7 +1165,7 @@ export class Interactions extends Kind {
   /**
    * Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent.
    *
-   * @param by The unit of time to group by.
+   * @param by What to group by: `hour`, `day`, `model`, `route` or `agent`.
    */
   totals(
     by?: Input<"interactions_totals">["by"],
@@ -1175,7 +1175,7 @@ export class Interactions extends Kind {
   }
 }
 
-/** The turns of the scope's sessions, saved with `save_turn`. */
+/** The saved turns of sessions: why each answer was given. */
 export class Turns extends Kind {
   /**
    * Return the turns of a session, newest first; with `seq`, only those of one message.
@@ -1192,7 +1192,7 @@ export class Turns extends Kind {
   /**
    * Return one turn by its id.
    *
-   * @param id The id.
+   * @param id Id of the turn.
    */
   get(id: Input<"turns_get">["id"], options: Options<"turns_get", "id"> = {}): Promise<Output<"turns_get">> {
     return this.api.read("GET", `/api/turns/${encodeURIComponent(id)}`, options);
@@ -1203,31 +1203,31 @@ export class Turns extends Kind {
 export class ScopeVerbs extends Kind {
   /** The configured agents of a tenant. Memory works for any agent name, configured or not. */
   readonly agents: Agents;
-  /** The sessions of the scope's user, or of the tenant if the scope has no user. */
+  /** The sessions of a user, or of the tenant if no user is named. */
   readonly sessions: Sessions;
-  /** The messages of the scope's sessions: append-only, numbered from 1 without gaps. */
+  /** The messages of a session: append-only, numbered from 1 without gaps. */
   readonly messages: Messages;
-  /** The rolling summaries of the scope's sessions. */
+  /** The rolling summaries of sessions. */
   readonly summaries: Summaries;
-  /** The notes of the scope's user and agent. */
+  /** The notes that an agent keeps about a user. */
   readonly notes: Notes;
-  /** The facts about the scope's user, and about the people and things the user talks about. */
+  /** The facts about a user, and about the people and things the user talks about. */
   readonly facts: Facts;
-  /** The journal and core entries of the scope's agent, and the boards that it shares. */
+  /** The journal and core entries of an agent, and the whiteboards that it shares. */
   readonly entries: Entries;
   /** Proposals to keep the agent's journal entries, as core entries or documents. */
   readonly consolidations: Consolidations;
-  /** The references of the scope: those of its user, and those without a user. */
+  /** The references of a user, and those without a user. */
   readonly refs: Refs;
-  /** The state that the scope can read: of its user, its sessions and its tenant. */
+  /** Key-value state of a user, a session or the tenant. */
   readonly state: State;
-  /** The items of the scope's user, or of the tenant if the scope has no user. */
+  /** The items of a user, or of the tenant if no user is named. */
   readonly items: Items;
-  /** The documents of the scope: those of its user, and those of the whole tenant. */
+  /** The documents of a user, and those of the whole tenant. */
   readonly knowledge: Knowledge;
-  /** The model calls made for the scope's user and agent, or for the whole tenant. */
+  /** The model calls made for a user and an agent, or for the whole tenant. */
   readonly interactions: Interactions;
-  /** The turns of the scope's sessions, saved with `save_turn`. */
+  /** The saved turns of sessions: why each answer was given. */
   readonly turns: Turns;
 
   constructor(api: Api) {

@@ -41,6 +41,7 @@ class Endpoint:
     request: str
     """The HTTP method and the path below `/api`. Other parameters are in the query or the body."""
     example: str
+    """A command that calls the verb; empty if there is none."""
     raw_output: bool = False
     """True if the command prints only the value itself, ready to be piped into a file."""
 
@@ -525,30 +526,33 @@ ENDPOINTS = (
 
 SCOPE_ENDPOINTS = (
     Endpoint("", "search", "POST /search", "retain search 'where does my sister live' --user ada"),
-    Endpoint("", "context", "POST /context", 'retain context trip "What next?" --budget 4000'),
     Endpoint(
-        "", "save_turn", "POST /turns", "retain messages extend trip turns.jsonl --key turn-2"
+        "",
+        "context",
+        "POST /context",
+        'retain context --session trip --message "What next?" --budget 4000',
     ),
+    Endpoint("", "save_turn", "POST /turns", ""),
 )
 """Verbs of a scope itself, over all kinds of memory."""
 
 KIND_HELP = {
     "agents": "The configured agents of a tenant. Memory works for any agent name, configured or not.",
-    "sessions": "The sessions of the scope's user, or of the tenant if the scope has no user.",
-    "messages": "The messages of the scope's sessions: append-only, numbered from 1 without gaps.",
-    "summaries": "The rolling summaries of the scope's sessions.",
-    "notes": "The notes of the scope's user and agent.",
-    "facts": "The facts about the scope's user, and about the people and things the user talks about.",
-    "entries": "The journal and core entries of the scope's agent, and the boards that it shares.",
+    "sessions": "The sessions of a user, or of the tenant if no user is named.",
+    "messages": "The messages of a session: append-only, numbered from 1 without gaps.",
+    "summaries": "The rolling summaries of sessions.",
+    "notes": "The notes that an agent keeps about a user.",
+    "facts": "The facts about a user, and about the people and things the user talks about.",
+    "entries": "The journal and core entries of an agent, and the whiteboards that it shares.",
     "consolidations": "Proposals to keep the agent's journal entries, as core entries or documents.",
-    "refs": "The references of the scope: those of its user, and those without a user.",
-    "state": "The state that the scope can read: of its user, its sessions and its tenant.",
-    "items": "The items of the scope's user, or of the tenant if the scope has no user.",
-    "knowledge": "The documents of the scope: those of its user, and those of the whole tenant.",
-    "graph": "The graph of the scope's user, or of the tenant if the scope has no user.",
-    "interactions": "The model calls made for the scope's user and agent, or for the whole tenant.",
-    "turns": "The turns of the scope's sessions, saved with `save_turn`.",
-    "checkpoints": "The threads of the scope's user, or of the tenant if the scope has no user.",
+    "refs": "The references of a user, and those without a user.",
+    "state": "Key-value state of a user, a session or the tenant.",
+    "items": "The items of a user, or of the tenant if no user is named.",
+    "knowledge": "The documents of a user, and those of the whole tenant.",
+    "graph": "The graph of a user, or of the tenant if no user is named.",
+    "interactions": "The model calls made for a user and an agent, or for the whole tenant.",
+    "turns": "The saved turns of sessions: why each answer was given.",
+    "checkpoints": "The checkpoints of a user's threads, or of the tenant's if no user is named.",
 }
 """One sentence about each kind, for the command line and the OpenAPI document.
 
@@ -572,24 +576,27 @@ PARAMETER_HELP = {
     "before": "Only messages with a smaller number.",
     "board": "Name of the whiteboard. Default: `main`.",
     "budget": "Maximum number of tokens. Default: the setting `context_tokens`, which may depend on the model.",
-    "by": "The unit of time to group by.",
+    "by": "What to group by: `hour`, `day`, `model`, `route` or `agent`.",
     "color": "Colour in which the agent is shown, such as #1f6feb.",
     "confidence": "How certain the fact is, from 0 to 1.",
+    "consolidations.id": "Id of the proposal.",
     "consolidations.status": "Only consolidations with this status.",
     "content": "The text, or `-` to read it from standard input.",
     "context": "The report of the context that the model received.",
-    "cost": "Cost of the call, in your currency.",
+    "cost": "Cost of the call in US dollars.",
     "created_at": "When the message was written, with a time zone. For imported history.",
     "days": "Only entries older than this many days.",
     "depth": "Return only this many levels of each place.",
     "description": "A one-line description. Without it, one is generated from the content.",
     "ending": "Only places that end with these names; `*` matches any name.",
+    "entries.id": "Id of the entry.",
     "entries": "A file with one JSON entry per line or a JSON list, or `-` for standard input.",
     "error": "The error, if the call failed.",
     "evidence": "The messages that say so, each as SESSION#NUMBER, separated by commas.",
     "exact": "Only items at exactly this place, not below it.",
     "expected_last_seq": "Append only if the session's last message has this number.",
     "expired": "Only expired entries, or only entries that have not expired.",
+    "facts.id": "Id of the fact.",
     "facts.at": "Return what was true at this time, with a time zone.",
     "facts.name": "A name of the person or thing.",
     "other": "Another name of the same person or thing.",
@@ -601,17 +608,17 @@ PARAMETER_HELP = {
     "head": "Only the first N lines.",
     "header": "Heading of the section: `Preferences`, or `## Preferences` if it is not unique.",
     "icon": "Icon of the agent: an emoji, or at most 8 characters.",
-    "id": "The id.",
-    "ids": "The ids, separated by commas.",
+    "ids": "The ids of the entries, separated by commas.",
     "if_version": "Change it only if this is its current version; 0 means it must not exist yet.",
     "include_replaced": "Also facts that were replaced or retracted, or have ended.",
     "into": "What it becomes: `core` (an entry of the agent) or `knowledge` (a document).",
     "is_active": "Whether the reference is listed in prompts.",
+    "items.key": "Key of the item at its place.",
     "items.value": "The value: a JSON object.",
-    "key": "The key.",
     "kind": "Kind of entry: `journal`, `core` or `whiteboard`.",
     "kinds": "Kinds to search: messages, facts, notes, entries, refs, state, items, knowledge, graph. "
     "Default: all.",
+    "knowledge.id": "Id of the document.",
     "knowledge.path": "Where the document comes from. Adding the same path again replaces it.",
     "knowledge.prefix": "Only documents whose path starts with this.",
     "knowledge.seq": "Number of one passage, as returned by a search.",
@@ -653,11 +660,13 @@ PARAMETER_HELP = {
     "search": "Only records that contain all these words.",
     "seq": "Number of the message in its session.",
     "session": "The session id.",
+    "sessions.id": "Id of the session.",
     "sessions.search": "Only sessions whose label or id contains all these words.",
     "since": "Start of the period (inclusive), with a time zone.",
     "source": "The command that produced it.",
     "split": "Return separate totals for each value of these fields.",
     "spoken": "Only sessions that have messages.",
+    "state.key": "Key of the value.",
     "statement": "The fact as one sentence.",
     "status": "Exit status of the command.",
     "stored_id": "The session id that the client has stored, if any.",
@@ -672,6 +681,7 @@ PARAMETER_HELP = {
     "tools": "The tools that the agent may use, separated by commas.",
     "topic": "The topic under which the profile lists the fact.",
     "ttl": "Time to live: expire after this many seconds.",
+    "turns.id": "Id of the turn.",
     "turns.seq": "Only the turn of the message with this number; for a user message, the turns "
     "that answered it.",
     "turns_only": "Only user messages and final answers.",

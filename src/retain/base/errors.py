@@ -47,6 +47,12 @@ import inspect
 from typing import Any
 
 
+def install_hint(extra: str) -> str:
+    """Return how to install an extra: from a clone, because `retain` on PyPI is another project."""
+    encoder = " PATH/packages/retain-encoder" if extra in ("encoder", "server") else ""
+    return f"run `pip install 'PATH[{extra}]'{encoder}`, where PATH is your clone of retain"
+
+
 class RetainError(Exception):
     """Something went wrong in retain."""
 
@@ -109,7 +115,7 @@ class TooLarge(Invalid):
 
 
 class NotFound(RetainError):
-    """There is no {what} {id!r} here."""
+    """There is no {what} {id!r}."""
 
     what: str
     id: str
@@ -119,7 +125,7 @@ class NotFound(RetainError):
 
 
 class NoSection(NotFound):
-    """There is no section {id!r} here: {has}."""
+    """There is no section {id!r}: {has}."""
 
 
 class EventsRemoved(RetainError):
@@ -135,7 +141,7 @@ class EventsRemoved(RetainError):
 
 
 class Unauthorized(RetainError):
-    """Authentication failed: {problem}. Send a key as `Authorization: Bearer rtn_…`; create one with `retain keys create`."""
+    """Authentication failed: {problem}. Send a key as `Authorization: Bearer rtn_…`; create one with `retain keys create NAME`."""
 
     status = 401
     exit_code = 8
@@ -215,7 +221,7 @@ class KeyReused(Conflict):
 
 
 class ModelError(RetainError):
-    """The model {model!r} failed: {problem}. Nothing was changed."""
+    """The model {model!r} failed: {problem}. No answer was saved."""
 
     model: str
     problem: object
@@ -228,7 +234,7 @@ class ModelError(RetainError):
         changes = details.get("changes", 0)
         if changes:
             notice = f"Its tools had already made {changes} change(s), which are kept"
-            self.args = (str(self).replace("Nothing was changed", notice),)
+            self.args = (str(self).replace("No answer was saved", notice),)
 
     def after_changes(self, changes: int) -> ModelError:
         """Return the error for a turn whose tool calls changed something before the model failed."""
@@ -242,13 +248,13 @@ class NoModel(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """The model {model!r} does not answer: {problem}. Nothing was changed; try again."""
+    """The model {model!r} does not answer: {problem}. No answer was saved; try again."""
 
     status = 503
 
 
 class BadAnswer(ModelError):
-    """The model {model!r} gave an answer that cannot be used: {problem}. Nothing was changed."""
+    """The model {model!r} gave an answer that cannot be used: {problem}. No answer was saved."""
 
 
 class PartlyAnswered(ModelError):
@@ -359,7 +365,7 @@ class SchemaTooNew(StorageError):
 
 
 class SchemaTooOld(StorageError):
-    """The schema is at version {found}, and this role may not change it: run `retain migrate` with owner_database set to
+    """The schema is at version {found}, and this role may not change it: run `retain migrate up` with owner_database set to
     the address of the role that owns the tables.
     """
 

@@ -40,10 +40,10 @@ MODEL_SECTIONS = ("openai", "llm")
 SERVERS = "mcp_servers"
 """The section with the MCP servers that agents can use."""
 SERVERS_EXAMPLE = """
-# MCP servers whose tools agents can use, by name. They can only be set in this file. `${NAME}` is
-# replaced by the environment variable of that name.
+# MCP servers whose tools agents can use, by name. Environment variables and flags cannot set them.
+# `${NAME}` is replaced by the environment variable of that name.
 # mcp_servers:
-#   files:
+#   web:
 #     command: uvx
 #     args: [mcp-server-fetch]
 #   shop:
@@ -192,7 +192,7 @@ class Settings(SettingsExtras):
     )
     embedder: str = _setting(
         "auto",
-        "The embedder for search by meaning: `encoder` (retain's own, the best recall, needs retain[encoder]), `static` "
+        "The embedder for search by meaning: `encoder` (retain's own, the best recall, needs the extra `encoder`), `static` "
         "(built in, fastest), `onnx:FOLDER` (a sentence encoder in a folder: `model.onnx` and `tokenizer.json`), "
         "`service:MODEL` (a model of an OpenAI-compatible API, such as `service:text-embedding-3-small`), `none` (keywords "
         "only), or `auto`: `encoder` if it is installed, otherwise `static`. After a change, existing texts are embedded "
@@ -217,14 +217,15 @@ class Settings(SettingsExtras):
     )
     host: str = _setting(
         "127.0.0.1",
-        "The address that the server listens on. Any address other than localhost requires API keys.",
+        "The address that the server listens on. Any address other than localhost requires an API key or `jwt_issuer`.",
     )
     port: int = _setting(7700, "The port of the server. 0: any free port, which the server prints.")
     workers: int = _setting(1, "The number of server processes that share the port.", 1)
     auth: Literal["auto", "keys"] = _setting(
         "auto",
-        "`auto`: requests from this machine need no API key, if the database is a SQLite file without "
-        "keys. `keys`: always require a key; the server rejects all requests until one exists.",
+        "`auto`: requests from this machine need no API key while the database is a SQLite file, no key was ever "
+        "created and `jwt_issuer` is empty. `keys`: always require a key or a token; until a key or an issuer exists, "
+        "the server rejects all requests.",
     )
     allowed_hosts: str = _setting(
         "", "Host names, separated by commas, under which clients may call the server."
@@ -264,8 +265,8 @@ class Settings(SettingsExtras):
     )
     audit: Literal["changes", "all", "off"] = _setting(
         "changes",
-        "The requests that the audit log records: `changes` (all writes except appended messages and model calls), "
-        "`all`, or `off`.",
+        "What the audit log records: `changes` (all writes except appended messages, saved turns, model calls and resumed "
+        "sessions), `all` writes, or `off`.",
     )
     events: Literal["off", "on", "private"] = _setting(
         "off",
@@ -288,7 +289,9 @@ class Settings(SettingsExtras):
         "commas. Add `journal` to include their journal entries. `off` or empty: no review.",
         choices=("tool", "import", "agent", "journal"),
     )
-    postgres_pool: int = _setting(16, "Connections of one process to PostgreSQL or Oracle.", 1)
+    postgres_pool: int = _setting(
+        16, "Maximum number of database connections per process (PostgreSQL, Oracle).", 1
+    )
 
     def __post_init__(self) -> None:
         for name in NAMES:

@@ -238,7 +238,7 @@ def _matches(model: str, names: str) -> bool:
 
 @functools.cache
 def _exact_counter(vocabulary: str) -> Callable[[str], int] | None:
-    """Return the exact counter of a vocabulary, or None if `retain[tokens]` is not installed."""
+    """Return the exact counter of a vocabulary, or None if the extra `tokens` is not installed."""
     try:
         from rs_bpe.bpe import openai  # type: ignore[import-not-found]
     except ImportError:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from retain.base import limits
+from retain.base.errors import install_hint
 from retain.kinds.extra_tools import MAX_NAME_CHARACTERS, ExtraTool, McpServer, ToolFailure
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class McpConnections:
 
             import mcp  # noqa: F401
         except ImportError as error:
-            problem = f"requires the extra `mcp` ({error.name} is missing); install retain[mcp]"
+            problem = f"requires the extra `mcp` ({error.name} is missing); {install_hint('mcp')}"
             raise ToolFailure(f"The MCP server {server.name} {problem}.") from error
         if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal())

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, install_hint
 from retain.base.settings import PASSWORD_IN_URL
 from retain.cli.command import Arguments, Command
 from retain.integrations.coding_agents.hook import run_hook
@@ -55,7 +55,7 @@ def install(arguments: Arguments) -> int:
     if host.note:
         print(host.note)
     if importlib.util.find_spec("mcp") is None:
-        print("The MCP entry requires the extra `mcp`: install retain[mcp].", file=sys.stderr)
+        print(f"The MCP entry requires the extra `mcp`: {install_hint('mcp')}.", file=sys.stderr)
     return 0
 
 
@@ -120,9 +120,9 @@ def _warn_of_cache(program: Path) -> None:
     """Warn of a program that uv deletes when it cleans its cache."""
     if any(CACHE_FOLDER.fullmatch(part) for part in program.resolve().parts):
         print(
-            f"{program} lies in the cache of uv, and the coding agent loses it when the cache is "
-            "cleaned. Install retain permanently, such as with `uv tool install`, and run the "
-            "command again.",
+            f"{program} is in uv's cache, which uv may delete. Then the coding agent cannot start retain "
+            "any more. Install retain permanently, for example with `uv tool install PATH`, where PATH is "
+            "your clone, and run the command again.",
             file=sys.stderr,
         )
 
@@ -181,7 +181,7 @@ COMMANDS = (
         (),
         {
             "host": {"metavar": "HOST", "help": "the coding agent"},
-            "event": {"metavar": "EVENT", "help": "its name of the event"},
+            "event": {"metavar": "EVENT", "help": "the name of the event, such as SessionStart"},
         },
         details="Reads the event from standard input. Always succeeds, within a time limit.",
     ),

@@ -21,7 +21,7 @@ from retain.auth.api_keys import Keys
 from retain.auth.jwt_tokens import jwt_authenticator
 from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base import limits
-from retain.base.errors import Invalid, ReadOnly, RetainError, SettingsError
+from retain.base.errors import Invalid, ReadOnly, RetainError, SettingsError, install_hint
 from retain.base.settings import Settings
 from retain.base.version import version
 from retain.base.wording import counted
@@ -173,7 +173,8 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
     }
     for extra, (module, is_needed) in needed_extras.items():
         if is_needed and not find_spec(module):
-            todo = f"Install retain[{extra}]."
+            hint = install_hint(extra)
+            todo = f"{hint[0].upper()}{hint[1:]}."
             yield Check("settings", "problem", f"The extra `{extra}` is not installed.", todo)
     try:
         jwt_authenticator(settings)
@@ -273,7 +274,7 @@ def _check_keys(memory: Memory) -> Check:
         return Check("keys", "ok", "There are API keys.")
     if settings.jwt_issuer:
         return Check("keys", "ok", f"Tokens of {settings.jwt_issuer} are accepted.")
-    todo = "Run `retain keys create NAME`."
+    todo = "Run `retain keys create NAME --permissions read,write,delete,admin`."
     if allows_requests_without_key(settings):
         return Check("keys", "ok", "None: programs on this machine need no key.", todo)
     state: State = "warning" if is_loopback(settings.host) else "problem"

@@ -12,7 +12,7 @@ import shlex
 import sys
 
 from retain.auth.principal import PERMISSIONS, Permission, Principal
-from retain.base.errors import SettingsError
+from retain.base.errors import SettingsError, install_hint
 from retain.cli.command import Arguments, Command, open_memory, scope_of
 from retain.cli.options import PROJECT_OPTION, SCOPE
 from retain.kinds.graph import is_empty
@@ -27,7 +27,7 @@ def mcp(arguments: Arguments) -> int:
 
         from retain.mcp.server import McpCaller, over_stdio
     except ImportError as error:
-        problem = f"requires the extra `mcp` ({error.name} is missing); install retain[mcp]"
+        problem = f"requires the extra `mcp` ({error.name} is missing); {install_hint('mcp')}"
         raise SettingsError(where="mcp", problem=problem) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     is_graph = arguments.profile == "graph"

@@ -6,7 +6,7 @@ import gc
 import json
 from importlib.util import find_spec
 
-from retain.base.errors import SettingsError
+from retain.base.errors import SettingsError, install_hint
 from retain.cli.command import Arguments, Command, load_settings
 
 
@@ -29,10 +29,7 @@ def _serve(arguments: Arguments) -> int:
         # Imported here because it needs the extra `server`.
         from retain.server.serve import serve as run_server
     except ImportError as error:
-        problem = (
-            f"requires the extra `server` ({error}); install retain[server], or run "
-            "uvx --from 'retain[server]' retain serve"
-        )
+        problem = f"requires the extra `server` ({error}); {install_hint('server')}"
         raise SettingsError(where="serve", problem=problem) from error
 
     def announce(address: str) -> None:
@@ -57,7 +54,7 @@ COMMANDS = (
         {
             "--host": {
                 "metavar": "ADDRESS",
-                "help": "address to listen on; addresses other than localhost require API keys",
+                "help": "address to listen on; addresses other than localhost require an API key or `jwt_issuer`",
             },
             "--port": {"type": int, "metavar": "PORT", "help": "port; 0 for any free port"},
             "--workers": {

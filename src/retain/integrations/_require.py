@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, install_hint
 from retain.memory import Scope
 
 _OTHER_SCOPES = {"AsyncScope": "a scope of AsyncMemory", "_RemoteScope": "a scope of Client"}
@@ -17,7 +17,7 @@ def require_extra(name: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        message = f"This integration requires the extra `{name}` ({error}); install retain[{name}]."
+        message = f"This integration requires the extra `{name}` ({error}); {install_hint(name)}."
         raise ImportError(message, name=error.name, path=error.path) from error
 
 

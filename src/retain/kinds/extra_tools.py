@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from retain.base import limits
-from retain.base.errors import Invalid, SettingsError
+from retain.base.errors import Invalid, SettingsError, install_hint
 from retain.base.settings import Settings
 from retain.kinds.tool import Answer, Tool
 from retain.models.model import run_in_thread
@@ -140,7 +140,7 @@ def function_tool(function: Callable[..., Any], name: str = "") -> ExtraTool:
         from pydantic import TypeAdapter, ValidationError
         from pydantic_core import ArgsKwargs
     except ImportError as error:
-        problem = f"need the extra `models` ({error.name} is missing); install retain[models]"
+        problem = f"need the extra `models` ({error.name} is missing); {install_hint('models')}"
         raise Invalid(field="tools", problem=problem) from error
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(function)  # type: ignore[arg-type]

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retain.base import canonical
-from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.base.errors import (
+    BadAnswer,
+    ModelError,
+    ModelUnavailable,
+    RetainError,
+    SettingsError,
+    install_hint,
+)
 from retain.models.chat import OnText, to_pydantic_ai
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ MAX_RESPONSE_BYTES = 4 << 20
 _MAX_MODELS = 2000
 """Maximum number of names in a list of models."""
 _MAX_MODEL_NAME = 200
-_INSTALL = "models require the extra `models`; install retain[models]"
+_INSTALL = f"models require the extra `models`; {install_hint('models')}"
 RETRY_STATUSES = frozenset({408, 409, 425, 429})
 """HTTP statuses below 500 after which a retry may succeed."""
 _OPENAI_NAMES = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")

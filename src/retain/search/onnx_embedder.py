@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from retain.base.errors import SettingsError
+from retain.base.errors import SettingsError, install_hint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ _TOKENIZER = "tokenizer.json"
 _MODELS = ("model.onnx", "onnx/model.onnx")
 _MAX_TOKENS = 256  # of one text; encoders that are small enough were trained with fewer
 _TOKENS_PER_BATCH = 256  # with padding; more is not faster, and takes more memory
-_INSTALL = "a sentence encoder requires the extra `encoder`; install retain[encoder]"
+_INSTALL = f"a sentence encoder requires the extra `encoder`; {install_hint('encoder')}"
 # The parts of a passage, in tokens. The encoder was trained with these: scripts/encoder/samples.py.
 _TEXT_TOKENS = 150  # from the start
 _BEFORE_TOKENS = 36  # from the end
@@ -133,7 +133,7 @@ class ConversationEncoder(OnnxEmbedder):
         folder = Path(package.origin).parent
         _require_files(folder)
         if _digest(folder) != _CHECKSUM:
-            problem = f"the files in {folder} do not have the expected checksum: install retain[encoder] again"
+            problem = f"the files in {folder} do not have the expected checksum: install the package retain-encoder again"
             raise SettingsError(where="embedder", problem=problem)
         return _load(folder)
 

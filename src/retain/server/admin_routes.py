@@ -210,7 +210,7 @@ class _Handlers:
             file.close()
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise Full(
-                    problem="there is no room for the export among the temporary files"
+                    problem="there is not enough space for the export in the folder for temporary files"
                 ) from None
             raise
         file.seek(0)
@@ -218,7 +218,7 @@ class _Handlers:
 
     async def _admin(self, request: Request) -> Principal:
         """Return the principal. Raise Forbidden unless it may manage the whole tenant."""
-        return await self._authenticator.authorize_admin(request, "manage others")
+        return await self._authenticator.authorize_admin(request, "manage the users of the tenant")
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

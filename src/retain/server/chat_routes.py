@@ -165,7 +165,7 @@ class Chat:
         """
         if body.agents and body.agent_id is not None:
             raise Invalid(
-                field="agent_id", problem="cannot go with `agents`: name one, or the group"
+                field="agent_id", problem="cannot be combined with `agents`: send one of them"
             )
         return await self._turn(
             request, body, body.message, body.agent_id, body.agents, creates_agent=True

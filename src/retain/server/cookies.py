@@ -80,7 +80,7 @@ def check_csrf(scope: Scope, token: str) -> None:
         return
     sent = [value for name, value in scope["headers"] if name == CSRF]
     if len(sent) != 1 or not hmac.compare_digest(sent[0], csrf_of(token).encode()):
-        problem = "a change by a browser that is signed in needs the header X-Retain-CSRF as /api/web gave it; load the page again"
+        problem = "the CSRF token is missing or wrong; send the header X-Retain-CSRF with the token from /api/web, or reload the page"
         raise Forbidden(problem=problem)
 
 

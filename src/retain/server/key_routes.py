@@ -155,7 +155,7 @@ class _Handlers:
         for permission in allowed:
             if permission not in principal.permissions:
                 raise Forbidden(
-                    problem=f"a key cannot be made by one that may not {permission} itself"
+                    problem=f"your key lacks the permission {permission}, so it cannot create a key with it"
                 )
         tenant = principal.tenant
         bound = {"user": body.user, "agent": body.agent}
@@ -198,6 +198,6 @@ def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
     last = clock.to_datetime(maker.until)
     if wanted is not None and wanted > last:
         raise Forbidden(
-            problem=f"a key cannot be made by one that ends before it, at {last.isoformat()}"
+            problem=f"your credential expires at {last.isoformat()}, and a key that it creates cannot be valid for longer"
         )
     return wanted or last

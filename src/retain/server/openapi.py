@@ -210,6 +210,7 @@ def _remove_null_defaults(value: Any) -> None:
 def _describe(handler: Handler, body: Json | None, result: Json | None) -> Json:
     endpoint = handler.endpoint
     documentation = inspect.getdoc(handler.method) or ""
+    command = f"\n\nOn the command line: `{endpoint.example}`" if endpoint.example else ""
     parameters = _path_parameters(endpoint)
     if body is None:
         parameters += _query_parameters(handler.request_model)
@@ -219,7 +220,7 @@ def _describe(handler: Handler, body: Json | None, result: Json | None) -> Json:
     operation: Json = {
         "tags": [endpoint.kind or "memory"],
         "summary": documentation.split("\n")[0],
-        "description": f"{documentation}\n\nOn the command line: `{endpoint.example}`",
+        "description": documentation + command,
         "operationId": endpoint.name,
         "parameters": parameters,
         "responses": _responses(handler, result),

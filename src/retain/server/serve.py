@@ -120,17 +120,16 @@ def bind(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            what = (
-                "stop what listens there, or choose another with --port (0 takes any that is free)"
+            problem = (
+                f"{port} on {host} is already in use; stop the process that uses it, or choose "
+                "another port with --port (0: any free port)"
             )
-            raise SettingsError(
-                where="port", problem=f"{port} on {host} is taken: {what}"
-            ) from None
+            raise SettingsError(where="port", problem=problem) from None
         if error.errno == errno.EACCES:
             raise SettingsError(
                 where="port", problem=f"{port} requires root privileges; choose a port above 1023"
             ) from None
-        problem = f"{host} cannot be listened on, it must be an address of this machine: {error.strerror or error}"
+        problem = f"cannot bind to {host}: {error.strerror or error}. It must be an address of this machine"
         raise SettingsError(where="host", problem=problem) from None
     return listener
 

@@ -124,7 +124,7 @@ class _Handlers:
         host = request.headers["host"]
         if request.headers.get("origin", f"//{host}").partition("//")[2] != host:
             raise Forbidden(
-                problem="a page of another origin signs nobody in here: send the key as a header instead"
+                problem="a page of another origin cannot sign in; send the key in the header `Authorization` instead"
             )
         if not (secure or is_here(host)):
             raise Forbidden(problem=_PLAIN)

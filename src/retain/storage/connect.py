@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from retain.base.clock import Clock
-from retain.base.errors import Invalid, SettingsError
+from retain.base.errors import Invalid, SettingsError, install_hint
 from retain.base.settings import Settings
 from retain.storage import files
 from retain.storage.database import Database, Finding
@@ -55,7 +55,7 @@ def connect(
             from retain.storage.postgres.engine import PostgresDatabase
         except ImportError as error:
             problem = (
-                f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
+                f"PostgreSQL requires the extra `postgres` ({error}); {install_hint('postgres')}"
             )
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock, wait_seconds), shipped("postgres")
@@ -64,7 +64,7 @@ def connect(
             # Imported here because it needs the extra `oracle`.
             from retain.storage.oracle.engine import OracleDatabase
         except ImportError as error:
-            problem = f"Oracle requires the extra `oracle` ({error}); install retain[oracle]"
+            problem = f"Oracle requires the extra `oracle` ({error}); {install_hint('oracle')}"
             raise SettingsError(where="database", problem=problem) from error
         return OracleDatabase(url, settings, clock, wait_seconds), shipped("oracle")
     file_name = url.removeprefix("sqlite:").lstrip("/")
@@ -149,7 +149,7 @@ def liquibase_changelog(settings: Settings) -> str:
         # Imported here because they need the extra `oracle`.
         from retain.storage.oracle.liquibase import changelog
     except ImportError as error:
-        problem = f"Oracle requires the extra `oracle` ({error}); install retain[oracle]"
+        problem = f"Oracle requires the extra `oracle` ({error}); {install_hint('oracle')}"
         raise SettingsError(where="database", problem=problem) from error
     if not settings.database.startswith("oracle://"):
         return changelog("retain", "retain")

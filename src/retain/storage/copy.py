@@ -309,7 +309,7 @@ def _tenant(name: str, number: int) -> str:
             return name
     except Invalid:
         pass
-    raise Invalid(field="file", problem=f"line {number} names a tenant that cannot be one")
+    raise Invalid(field="file", problem=f"line {number} has an invalid tenant name")
 
 
 def _is_storable(value: Any) -> bool:

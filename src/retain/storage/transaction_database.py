@@ -48,7 +48,7 @@ class TransactionDatabase:
         if self.is_over:
             raise Invalid(
                 field="work",
-                problem="is over: its scope ends with it; use the scope outside",
+                problem="has ended, and its scope with it; use the scope outside the transaction",
             )
         if tenant != self._tx.tenant:
             raise UnscopedSql(f"a transaction of {self._tx.tenant} cannot be joined by {tenant}")

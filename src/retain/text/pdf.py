@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, install_hint
 
 MAX_SECONDS = 120.0
 MAX_MEMORY_BYTES = 1 << 30  # if the system can limit it
@@ -110,7 +110,7 @@ def main(file: IO[bytes], out: IO[str]) -> None:
         import pypdf
         from pypdf.errors import DependencyError, PyPdfError
     except ImportError:
-        write(problem="is a PDF; install retain[pdf] to read it")
+        write(problem=f"is a PDF; to read it, {install_hint('pdf')}")
         return
     damage = (
         PyPdfError,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, install_hint
 from retain.base.lazy_pattern import LazyPattern
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def read(html: str) -> Page:
     except ImportError:
         raise Invalid(
             field="file",
-            problem="is HTML; install retain[documents] to read it",
+            problem=f"is HTML; to read it, {install_hint('documents')}",
         ) from None
     tree = LexborHTMLParser(_limit_depth(html))
     title = tree.css_first("title")

@@ -651,7 +651,7 @@ class Facts(Kind):
         return fact(row, read_evidence(tx, [id])[id])
 
 
-_FOR_PEOPLE = "The fact was confirmed by a person or waits for one; only a person can change it"
+_FOR_PEOPLE = "A person confirmed this fact, or it waits for review; only a person can change it"
 
 
 def _require_current(row: Row) -> None:
@@ -659,7 +659,7 @@ def _require_current(row: Row) -> None:
     if status in ("replaced", "retracted"):
         newer = column(row, "replaced_by")
         hint = f"; change the fact {newer} instead" if newer else ""
-        raise Conflict(problem=f"The fact was {status} before{hint}")
+        raise Conflict(problem=f"The fact was already {status}{hint}")
 
 
 def _is_more_exact(new: NewFact, known: Row) -> bool:
@@ -672,7 +672,7 @@ def _is_more_exact(new: NewFact, known: Row) -> bool:
 def _correction(row: Row, words: NewFact, changed_at: int | None) -> NewFact:
     """Return the fact that replaces another; changed_at is None if that was never true."""
     if words.statement_key == comparison_key(column(row, "statement")):
-        raise Invalid(field="statement", problem="is what the fact says already")
+        raise Invalid(field="statement", problem="must differ from what the fact says now")
     valid_from = column(row, "valid_from")
     valid_to = column(row, "stated_to")
     if changed_at is not None:

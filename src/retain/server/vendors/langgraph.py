@@ -113,7 +113,7 @@ class _StoreRoutes:
         key = query.pop("key", "")
         refresh_text = query.pop("refresh_ttl", "").lower()
         for name in query:
-            raise Invalid(field=name, problem="is not known here; check its name")
+            raise Invalid(field=name, problem="is unknown; check its name")
         if not key:
             raise Invalid(field="key", problem="is required")
         if refresh_text not in ("", "true", "1", "false", "0"):

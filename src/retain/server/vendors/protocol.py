@@ -190,7 +190,7 @@ def add_route(
 def _reject_unknown(values: Mapping[str, Any], known: frozenset[str]) -> None:
     for name in values:
         if name not in known:
-            raise Invalid(field=name, problem="is not known here; check its name")
+            raise Invalid(field=name, problem="is unknown; check its name")
 
 
 def _run(operation: Operation, call: Call) -> str:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from retain.base.canonical import JsonText
-from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable
+from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable, install_hint
 from retain.storage.oracle.address import read_address
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ class ForeignSchema:
         try:
             import oracledb as _  # noqa: F401 - the import below fails without it
         except ImportError as error:
-            problem = (
-                f"Oracle Database requires the extra `oracle` ({error}); install retain[oracle]"
-            )
+            problem = f"Oracle requires the extra `oracle` ({error}); {install_hint('oracle')}"
             raise SettingsError(where="file", problem=problem) from error
         try:
             self._address = read_address(address, "file", for_import=True)

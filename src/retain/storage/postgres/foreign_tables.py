@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base.canonical import JsonText
-from retain.base.errors import Invalid, SettingsError, Unreachable
+from retain.base.errors import Invalid, SettingsError, Unreachable, install_hint
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -31,7 +31,7 @@ class ForeignServer:
             import psycopg as _  # noqa: F401 - the import below fails without it
         except ImportError as error:
             problem = (
-                f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
+                f"PostgreSQL requires the extra `postgres` ({error}); {install_hint('postgres')}"
             )
             raise SettingsError(where="file", problem=problem) from error
         # Imported here because it needs the extra `postgres`.

@@ -93,7 +93,7 @@ def open_read_only(path: Path, wait_seconds: float) -> apsw.Connection:
         raise translate_error(error, path, wait_seconds) from error
     if mark != APPLICATION_ID:
         connection.close()
-        raise NotOurs(path=str(path), problem="another program made it")
+        raise NotOurs(path=str(path), problem="another program created it")
     return connection
 
 
@@ -133,9 +133,9 @@ def _mark_as_ours(connection: apsw.Connection, path: Path) -> None:
     if mark or used:
         if connection.pragma("application_id") == APPLICATION_ID:
             return  # another process has just made it ours
-        raise NotOurs(path=str(path), problem="another program made it")
+        raise NotOurs(path=str(path), problem="another program created it")
     if not os.access(path, os.W_OK):
-        raise ReadOnly(problem=f"{path} may not be written")
+        raise ReadOnly(problem=f"there is no write permission for {path}")
     connection.execute("pragma auto_vacuum = incremental")
     connection.execute("pragma journal_mode = wal").fetchall()
     connection.pragma("application_id", APPLICATION_ID)

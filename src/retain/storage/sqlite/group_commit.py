@@ -37,7 +37,7 @@ class Job:
         """Record that the commit failed; keep an earlier error. Each thread gets its own error."""
         if self.error is None:
             interrupted = InDoubt(
-                problem="the thread that was writing for this one was interrupted"
+                problem="the thread that committed this write together with others was interrupted"
             )
             shared = error if isinstance(error, Exception) else interrupted
             self.error = shared.copy() if isinstance(shared, RetainError) else shared
