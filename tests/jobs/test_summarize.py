@@ -12,7 +12,7 @@ import pytest
 from retain import Memory, NewMessage, Scope
 from retain.api.status import job_problems
 from retain.base import clock
-from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound
+from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound, Unreachable
 from retain.jobs import session_marks, summarize
 from retain.jobs.backlog import count_backlog
 from retain.jobs.job import MAX_ERRORS, JobResult
@@ -404,9 +404,17 @@ def test_an_unexpected_error_is_one_failure(open_memory: Open) -> None:
 
 
 def test_a_database_failure_stops_the_jobs(open_memory: Open) -> None:
-    memory = with_model(open_memory(summary_enabled=True), FailingModel(Busy(problem="held")))
-    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
-    with pytest.raises(Busy):
+    """If the database cannot be reached, all of them; otherwise only this job of this tenant."""
+    model = FailingModel(Busy(problem="held"))
+    memory = with_model(open_memory(summary_enabled=True), model)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    for name in ("a", "b"):
+        fill(me, name, 41)
+    done = memory.run_jobs().jobs["summaries"]
+    assert (done.done, done.failed, len(done.errors)) == (0, 1, 1)
+    assert "held" in done.errors[0]
+    memory = with_model(memory, FailingModel(Unreachable(problem="gone")))
+    with pytest.raises(Unreachable):
         memory.run_jobs()
 
 

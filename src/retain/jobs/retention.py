@@ -126,6 +126,8 @@ class RetentionJob:
         if monotonic() < self._next_run.get(tenant, 0.0):
             return JobResult()
         self._next_run[tenant] = monotonic() + INTERVAL_SECONDS
+        leases.sweep(services.database, tenant)
+        idempotency.sweep_all(services.database, tenant)
         days = services.settings.retention_days
         age = round(days * clock.DAY) if days else None
         cutoff, due = services.database.read(tenant, lambda tx: _find_due(tx, age))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from retain.auth import idempotency
+from retain.base.errors import ReadOnly, RetainError, Unreachable
 from retain.jobs import consolidate, deliver, embed, learn, reindex, retention, summarize
-from retain.jobs.job import Job, JobResult, Progress
+from retain.jobs.job import Job, JobResult, Progress, Stopped
 from retain.kinds.kind import Services
-from retain.storage import leases
 
 DELIVERY_THREADS = 16
 """The number of tenants whose events are sent to webhooks at the same time."""
-SWEEP_SECONDS = 3600.0  # a sweep is a write, and jobs may run every few seconds
+FIRST_PAUSE_SECONDS = 5.0
+"""After an unexpected error of a job; doubled with each further one, up to `MAX_PAUSE_SECONDS`."""
+MAX_PAUSE_SECONDS = 300.0
+log = logging.getLogger("retain.work")
 
 
 WEBHOOKS = Job("webhooks", deliver.run)
@@ -69,7 +72,8 @@ class JobRunner:
         self._services = services
         self._jobs = all_jobs() if jobs is None else jobs
         self._threads = threads
-        self._next_sweep: dict[str, float] = {}
+        self._failures: dict[tuple[str, str], tuple[int, float]] = {}
+        """The number of unexpected errors of a job and tenant, and the time of its next run."""
 
     @classmethod
     def without_webhooks(cls, services: Services) -> JobRunner:
@@ -110,8 +114,24 @@ class JobRunner:
             return list(pool.map(lambda tenant: self._run_tenant(tenant, progress), tenants))
 
     def _run_tenant(self, tenant: str, progress: Progress | None) -> list[JobResult]:
-        if time.monotonic() >= self._next_sweep.get(tenant, 0.0):
-            leases.sweep(self._services.database, tenant)
-            idempotency.sweep_all(self._services.database, tenant)
-            self._next_sweep[tenant] = time.monotonic() + SWEEP_SECONDS
-        return [job.run(self._services, tenant, progress) for job in self._jobs]
+        return [self._run_job(job, tenant, progress) for job in self._jobs]
+
+    def _run_job(self, job: Job, tenant: str, progress: Progress | None) -> JobResult:
+        """Run a job of a tenant. If it fails, it pauses; other jobs and tenants do not."""
+        key = (job.name, tenant)
+        failures, next_run = self._failures.get(key, (0, 0.0))
+        if time.monotonic() < next_run:
+            return JobResult(left=1)
+        try:
+            result = job.run(self._services, tenant, progress)
+        except (Stopped, Unreachable, ReadOnly):  # the others would fail alike
+            raise
+        except Exception as error:
+            pause = min(FIRST_PAUSE_SECONDS * 2**failures, MAX_PAUSE_SECONDS)
+            self._failures[key] = (min(failures + 1, 10), time.monotonic() + pause)
+            if not isinstance(error, RetainError):
+                log.error("The job %s of tenant %s failed", job.name, tenant, exc_info=error)
+            reason = str(error) or type(error).__name__
+            return JobResult(failed=1, errors=(f"{job.name} of tenant {tenant}: {reason}",))
+        self._failures.pop(key, None)
+        return result
