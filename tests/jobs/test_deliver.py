@@ -327,6 +327,29 @@ def test_events_that_were_never_accepted_become_dead_letters(
         assert list(hooks.dead_letters("acme", webhook.id)) == []
 
 
+def test_dead_letters_are_removed_after_30_days(
+    recorded: Memory, ada: Scope, hooks: Webhooks, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when no events are recorded any more."""
+    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
+    with Receiver(400) as receiver:
+        webhook, _ = hooks.add("acme", receiver.url)
+        for number in range(3):
+            ada.state.set("theme", number)
+        run(recorded)
+    assert hooks.get("acme", webhook.id).dead_letters == 3
+    with raw(url) as database:
+        database.all("delete from events")
+        database.all(f"update dead_letters set failed_at = failed_at - {29 * clock.DAY}")
+    assert JobRunner(recorded.services).run(["acme"]).jobs["retention"].done == 0
+    with raw(url) as database:
+        database.all(
+            f"update dead_letters set failed_at = failed_at - {2 * clock.DAY} where number > 2"
+        )
+    assert JobRunner(recorded.services).run(["acme"]).jobs["retention"].done == 2
+    assert [letter.event.number for letter in hooks.dead_letters("acme", webhook.id)] == [2]
+
+
 def test_events_that_wait_for_a_paused_webhook_become_dead_letters(
     recorded: Memory, ada: Scope, hooks: Webhooks, url: str
 ) -> None:

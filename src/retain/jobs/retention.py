@@ -164,7 +164,7 @@ def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
            union all select 1 from blobs where tenant = :tenant and staged_at < :stale limit 1""",
         stale=tx.now - GRACE,
     )
-    if expired is not None or outbox.oldest_is_over_age(tx):
+    if expired is not None or outbox.has_old(tx):
         return cutoff, True
     if cutoff is None:
         return cutoff, False
@@ -335,10 +335,18 @@ def _remove_old_events(tx: Transaction, index: Index, cutoff: int | None, size: 
     return outbox.remove_old(tx, size)
 
 
+def _remove_old_dead_letters(
+    tx: Transaction, index: Index, cutoff: int | None, size: int
+) -> int | None:
+    """Remove a batch of old dead letters; None if there is none."""
+    return outbox.remove_old_dead_letters(tx, size)
+
+
 BATCHES = (
     ("state", _remove_expired_state),
     ("items", _remove_expired_items),
     ("messages", _remove_old_messages),
     ("threads", _remove_idle_threads),
     ("events", _remove_old_events),
+    ("dead letters", _remove_old_dead_letters),
 )

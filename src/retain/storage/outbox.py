@@ -146,10 +146,10 @@ def erase(tx: Transaction, user: str) -> None:
     )
 
 
-def oldest_is_over_age(tx: Transaction) -> bool:
-    """Return whether events are to be removed because of their age."""
+def has_old(tx: Transaction) -> bool:
+    """Return whether events or dead letters are to be removed because of their age."""
     row = tx.one("select created_at from events where tenant = :tenant order by number limit 1")
-    return row is not None and bool(row[0] < _cutoff(tx))
+    return (row is not None and bool(row[0] < _cutoff(tx))) or bool(_old_dead_letters(tx, 1))
 
 
 def remove_old(tx: Transaction, size: int) -> int | None:
@@ -186,14 +186,29 @@ def remove_old(tx: Transaction, size: int) -> int | None:
            where tenant = :tenant and position < :last""",
         last=last,
     )
-    tx.send(
-        """delete from dead_letters
-           where tenant = :tenant and (failed_at < :old or created_at < :oldest)""",
-        old=tx.now - DEAD_LETTER_DAYS * clock.DAY,
-        oldest=tx.now - (DEAD_LETTER_DAYS + RETENTION_DAYS) * clock.DAY,
-    )
     tx.send("update event_numbers set removed_to = :last where tenant = :tenant", last=last)
     return tx.run("delete from events where tenant = :tenant and number <= :last", last=last)
+
+
+def remove_old_dead_letters(tx: Transaction, size: int) -> int | None:
+    """Remove a batch of old dead letters; None if all are recent."""
+    old = _old_dead_letters(tx, size)
+    tx.many(
+        """delete from dead_letters
+           where tenant = :tenant and webhook_id = :webhook and number = :number""",
+        [{"webhook": webhook, "number": number} for webhook, number in old],
+    )
+    return len(old) or None
+
+
+def _old_dead_letters(tx: Transaction, size: int) -> Sequence[Row]:
+    return tx.all(
+        """select webhook_id, number from dead_letters
+           where tenant = :tenant and (failed_at < :old or created_at < :oldest) limit :size""",
+        old=tx.now - DEAD_LETTER_DAYS * clock.DAY,
+        oldest=tx.now - (DEAD_LETTER_DAYS + RETENTION_DAYS) * clock.DAY,
+        size=size,
+    )
 
 
 def _cutoff(tx: Transaction) -> int:
