@@ -15,7 +15,7 @@ import pytest
 
 from retain import Memory, Scope
 from retain.base import clock
-from retain.base.errors import Invalid, NotFound
+from retain.base.errors import Invalid, NotFound, Unreachable
 from retain.jobs import retention
 from retain.jobs.runner import JobRunner
 from retain.storage import files
@@ -490,3 +490,16 @@ def test_the_job_runs_while_the_disk_is_nearly_full(
     results = memory.run_jobs()
     assert results.jobs["retention"].done == 3
     assert results.jobs["vectors"].failed == 1  # they need space
+
+
+def test_a_failed_job_runs_again_within_the_hour(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    memory, faults = with_faults(open_memory(clock=now, embedder="none"))
+    memory.scope(tenant="acme").state.set("soon gone", 1, ttl=60, area="tenant")
+    now.pass_days(1)
+    job = retention.RetentionJob()
+    faults.kill("write", at=2)
+    with pytest.raises(Unreachable):
+        job.run(memory.services, "acme")
+    assert job.run(memory.services, "acme").done == 1

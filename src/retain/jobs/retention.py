@@ -125,7 +125,11 @@ class RetentionJob:
         """Remove expired rows, and messages older than `retention_days`."""
         if monotonic() < self._next_run.get(tenant, 0.0):
             return JobResult()
+        result = self._remove_due(services, tenant, progress)
         self._next_run[tenant] = monotonic() + INTERVAL_SECONDS
+        return result
+
+    def _remove_due(self, services: Services, tenant: str, progress: Progress | None) -> JobResult:
         leases.sweep(services.database, tenant)
         idempotency.sweep_all(services.database, tenant)
         days = services.settings.retention_days
