@@ -135,6 +135,22 @@ def test_failures_are_reported_and_survived(
 
 
 @one_engine
+def test_the_tenants_of_a_failed_round_are_tried_again(
+    working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch, limited: Limited
+) -> None:
+    """After a pause, before the next round over all tenants."""
+    monkeypatch.setattr(module, "GATHER_SECONDS", 0.01)
+    working.start()
+    wait_until(lambda: rounds.requests == [None])
+    working.wake("a")
+    wait_until(lambda: rounds.requests[1:] == [["a"]])
+    limited(JOB_INTERVAL_SECONDS=0.01)  # of the pause; the next round over all is in 30 s
+    rounds.fail = 1
+    working.wake("b")
+    wait_until(lambda: rounds.requests[2:] == [["b"], ["b"]])
+
+
+@one_engine
 def test_the_pause_grows_with_the_duration_of_a_round(working: Background) -> None:
     """Requests come first."""
     assert 27 <= working._rest(0.1) <= 30

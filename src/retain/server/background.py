@@ -126,6 +126,8 @@ class Background:
             if self._stopping.is_set():
                 return 0.0
             log.error("Background jobs failed: %s", type(error).__name__, exc_info=error)
+            for tenant in tenants or []:
+                self.wake(tenant)
         took = time.monotonic() - started
         self._failures = self._failures + 1 if worked is None else 0
         # Each job has its own backoff.
