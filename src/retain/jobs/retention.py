@@ -33,12 +33,14 @@ DELETE_WITH_MESSAGES = (
     "delete from turns where tenant = :tenant and session_id = :id and last_seq < :first",
 )
 """Rows of other tables that belong to removed messages."""
+THREAD_MARGIN = 60 * clock.MINUTE
+"""Threads store the time of their last use to the hour."""
 COUNT_EXPIRED = """select (select count(*) from state where tenant = :tenant and expires_at <= :now)
     + (select count(*) from items where tenant = :tenant and expires_at <= :now)"""
 COUNT_OLD = """select (select count(*) from messages
         where tenant = :tenant and created_at < :cutoff and session_id in (
             select id from sessions where tenant = :tenant and first_at < :cutoff))
-    + (select count(*) from threads where tenant = :tenant and updated_at < :cutoff - 3600000000)"""
+    + (select count(*) from threads where tenant = :tenant and updated_at < :idle_since)"""
 Progress = Callable[[int, int], None]
 Batch = Callable[[Transaction, Index, int | None, int], int | None]
 
@@ -86,7 +88,7 @@ def purge(
             database.compact(emergency=True)
     age = None if days is None else round(days * clock.DAY)
     due = {
-        tenant: database.read(tenant, lambda tx: _due(tx, age), long=True)
+        tenant: database.read(tenant, lambda tx: _count_due(tx, age), long=True)
         for tenant in (known if tenants is None else tenants)
     }
     total = sum(rows for _, rows in due.values())
@@ -134,7 +136,7 @@ class RetentionJob:
         idempotency.sweep_all(services.database, tenant)
         days = services.settings.retention_days
         age = round(days * clock.DAY) if days else None
-        cutoff, due = services.database.read(tenant, lambda tx: _find_due(tx, age))
+        cutoff, due = services.database.read(tenant, lambda tx: _has_due(tx, age))
         if not due:
             return JobResult()
         lease = leases.claim(
@@ -159,7 +161,7 @@ class RetentionJob:
         return JobResult(done=removed)
 
 
-def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
+def _has_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
     """Return the time before which messages are old, and whether something is to be removed."""
     cutoff = None if age is None else tx.now - age
     expired = tx.one(
@@ -175,8 +177,9 @@ def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
     old = tx.one(
         """select 1 from sessions where tenant = :tenant and first_at < :cutoff
            union all select 1 from threads
-           where tenant = :tenant and updated_at < :cutoff - 3600000000 limit 1""",
+           where tenant = :tenant and updated_at < :idle_since limit 1""",
         cutoff=cutoff,
+        idle_since=cutoff - THREAD_MARGIN,
     )
     return cutoff, old is not None
 
@@ -214,13 +217,14 @@ def _in_batches(
         pace.record_and_pause(seconds)
 
 
-def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
+def _count_due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
     """Return the time before which messages are old, and about how many rows to remove."""
     expired = int((tx.one(COUNT_EXPIRED) or (0,))[0])
     if age is None:
         return None, expired
     cutoff = tx.now - age
-    return cutoff, expired + int((tx.one(COUNT_OLD, cutoff=cutoff) or (0,))[0])
+    old = tx.one(COUNT_OLD, cutoff=cutoff, idle_since=cutoff - THREAD_MARGIN)
+    return cutoff, expired + int((old or (0,))[0])
 
 
 def _remove_expired_state(
@@ -325,10 +329,10 @@ def _remove_idle_threads(
     if cutoff is None:
         return None
     removed = tx.run(
-        """delete from threads where tenant = :tenant and updated_at < :cutoff - 3600000000 and line in (
-               select line from threads where tenant = :tenant and updated_at < :cutoff - 3600000000
+        """delete from threads where tenant = :tenant and updated_at < :idle_since and line in (
+               select line from threads where tenant = :tenant and updated_at < :idle_since
                order by updated_at limit :size)""",
-        cutoff=cutoff,
+        idle_since=cutoff - THREAD_MARGIN,
         size=max(1, size // 50),  # each has many rows
     )
     return removed or None
