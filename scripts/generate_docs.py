@@ -61,7 +61,7 @@ def commands_page() -> str:
         "list is an array. Errors are objects on standard error.",
         "",
         "Exit status: 0 success, 1 a check failed or an unexpected error, 2 bad input, 3 not found, 4 conflict,",
-        "5 database error, 6 settings error, 7 model error, 8 not permitted (missing or wrong key, or too many requests), 130 interrupted.",
+        "5 database error, 6 settings error, 7 model or background job failed, 8 not permitted (missing or wrong key, or too many requests), 130 interrupted.",
     ]
     for kind in KINDS:
         endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.kind == kind.name]
