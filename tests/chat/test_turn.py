@@ -319,6 +319,7 @@ def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
     talk = chat(ModelUnavailable(model="m", problem="p"), "Blue.", "In Turin.")
     with pytest.raises(ModelUnavailable):
         talk.say(key="k")
+    talk.me.messages.extend(talk.session, [{"role": "assistant", "content": "…"}] * 101)
     talk.say("Which colour do I like?")
     assert talk.say(key="k").text == "In Turin."
     assert talk.request().messages[-1]["content"] == "Where does my sister live?"

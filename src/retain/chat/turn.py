@@ -205,10 +205,10 @@ def begin(
         except KeyReused:
             raise KeyReused(key=key) from None  # name the caller's key, not the derived one
         again = user_message.seq <= before
-        overtaken = False
-        if again:
-            later = scope.messages.list(stored.id, after=encode_cursor([user_message.seq]))
-            overtaken = any(message.role == "user" for message in later)
+        overtaken = again and memory.database.read(
+            scope.owner.tenant,
+            lambda tx: scope.messages.has_user_message_after(tx, stored.id, user_message.seq),
+        )
         yield OpenTurn(
             scope,
             stored,

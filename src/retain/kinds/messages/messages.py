@@ -466,6 +466,16 @@ class Messages(Kind):
         row = self._used(tx, session, key)
         return None if row is None else int(row[1])
 
+    def has_user_message_after(self, tx: Transaction, session: str, seq: int) -> bool:
+        """Return whether the user wrote again after a message."""
+        row = tx.one(
+            """select 1 from messages where tenant = :tenant and session_id = :session and seq > :seq
+               and role = 'user' and chatter < 2 limit 1""",
+            session=session,
+            seq=seq,
+        )
+        return row is not None
+
     def _used(self, tx: Transaction, session: str, key: str) -> Row | None:
         own_session(tx, self._owner, session)
         return tx.one(_KEY_ROW, session=session, key=key)
