@@ -42,7 +42,7 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
         "🐙",
     )
     page.get_by_label("Model").fill("gpt-5-mini")
-    page.get_by_role("link", name="Memory", exact=True).last.click()
+    page.get_by_role("link", name="Entries", exact=True).click()
     expect(page.get_by_role("heading", name=f"{name} remembers nothing yet")).to_be_visible()
     page.get_by_role("link", name="Settings").click()
     expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")  # what was typed is still there
@@ -242,11 +242,11 @@ def test_stored_text_is_escaped_and_accessible(web: Web, memory: Memory) -> None
     page.get_by_role("link", name="Settings of").last.click()
     expect(page.get_by_label("Prompt")).to_have_value(BAIT)
     results = {}
-    for tab in ("Settings", "Memory", "Proposals", "Whiteboard"):
+    for tab in ("Settings", "Entries", "Proposals", "Whiteboard"):
         page.get_by_role("navigation", name="Pages of").get_by_role("link", name=tab).click()
         if tab != "Settings":
             expect(page.get_by_role("article").first).to_contain_text("<script>window.ran")
-        if tab in ("Memory", "Whiteboard"):
+        if tab in ("Entries", "Whiteboard"):
             page.get_by_text("As the agent sees it").click()
             expect(page.locator("pre")).to_contain_text("<script>")
             results[tab] = web.axe()

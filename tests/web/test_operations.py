@@ -226,7 +226,7 @@ def test_the_audit_log_is_filtered_and_downloaded(web: Web, tmp_path: Path) -> N
     page.get_by_label("Name").fill("=another")
     page.get_by_role("button", name="Create the key").click()
     page.goto(f"{web.url}/operations/audit")
-    records = page.get_by_role("list", name="Deeds").get_by_role("button")
+    records = page.get_by_role("list", name="Audit records").get_by_role("button")
     expect(records.first).to_contain_text("keys_create")
     page.get_by_label("What", exact=True).fill("keys_create")
     expect(records).to_have_count(1)

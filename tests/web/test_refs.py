@@ -32,7 +32,7 @@ def answered(me: Scope, text: str) -> str:
 
 def opened(web: Web, chip: str) -> Locator:
     web.page.get_by_role("button", name=chip).click()
-    dialog = web.page.get_by_role("dialog", name="Stored output")
+    dialog = web.page.get_by_role("dialog", name="Reference")
     expect(dialog).to_be_visible()
     return dialog
 

@@ -59,7 +59,7 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     for text, place in places.items():
         expect(hits.filter(has_text=text).get_by_role("link")).to_have_attribute("href", place)
     result.get_by_role("button", name="manual-1").click()
-    expect(page.get_by_role("dialog", name="Stored output")).to_contain_text("a kayak manual")
+    expect(page.get_by_role("dialog", name="Reference")).to_contain_text("a kayak manual")
     assert page.title() != "ran"
 
 

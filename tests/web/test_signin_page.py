@@ -80,7 +80,7 @@ def test_input_survives_an_expired_sign_in(web: Web) -> None:
     web.open("/operations/audit", page)
     _sign_in(page, first)
     page.get_by_label("What", exact=True).fill("signin")
-    expect(page.get_by_role("list", name="Deeds").get_by_role("button")).to_have_count(1)
+    expect(page.get_by_role("list", name="Audit records").get_by_role("button")).to_have_count(1)
     _end(web, first)
     page.get_by_label("What", exact=True).fill("keys_create")
     dialog = page.get_by_role("dialog", name="Sign in again")
@@ -95,7 +95,7 @@ def test_input_survives_an_expired_sign_in(web: Web) -> None:
     expect(dialog).to_be_hidden()
     expect(page.get_by_label("What", exact=True)).to_have_value("keys_create")
     page.get_by_label("What", exact=True).fill("signin")
-    expect(page.get_by_role("list", name="Deeds").get_by_role("button")).to_have_count(2)
+    expect(page.get_by_role("list", name="Audit records").get_by_role("button")).to_have_count(2)
 
 
 @one_engine

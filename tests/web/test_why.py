@@ -110,13 +110,13 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
     changed = row(web, "Entries", "Clara likes coffee.")
     changed.locator("summary").click()
     expect(changed.get_by_text("Changed since then.")).to_be_visible()
-    removed = row(web, "Entries", "Memory entry").page.get_by_text("Memory entry").last
+    removed = row(web, "Entries", "Entry").page.get_by_text("Entry", exact=True).last
     removed.click()
     expect(page.get_by_text("It was deleted.")).to_be_visible()
     row(web, "Instructions", "The prompt of scout").locator("summary").click()
     expect(page.get_by_text("You scout ahead. <img")).to_be_visible()
     page.get_by_text(re.compile(r"^Left out: \d")).click()
-    expect(page.get_by_text("no room in the share of window")).to_be_visible()
+    expect(page.get_by_text("did not fit into the budget of window")).to_be_visible()
     assert page.title() != "ran"
 
 

@@ -137,7 +137,7 @@ class PromptWriter:
                 break
             if self.written.pop(name, ""):
                 dropped = self.items.pop(name, [])
-                self._leave_out(name, dropped, "no room in this budget")
+                self._leave_out(name, dropped, "did not fit into the budget")
                 cost = self._total([])
         return cost
 
@@ -171,7 +171,7 @@ class PromptWriter:
     def _leave_out(
         self, name: str, pieces: Sequence[Piece] | Sequence[Item], reason: str = ""
     ) -> None:
-        reason = reason or f"no room in the share of {name}"
+        reason = reason or f"did not fit into the budget of {name}"
         items = [Item(name, piece.source, piece.tokens, reason) for piece in pieces]
         self.left_out.setdefault(name, []).extend(items)
 
@@ -239,10 +239,10 @@ class PromptWriter:
             left_out.append(Item("window", covered, 0, "covered by the summary"))
         if first_shown > first_verbatim:
             older = f"messages {first_verbatim}–{first_shown - 1}"
-            left_out.append(Item("window", older, 0, "no room in the share of window"))
+            left_out.append(Item("window", older, 0, "did not fit into the budget of window"))
         for seq, message in stored.items():
             if seq > first_shown and seq not in shown:
-                reason = "no room, or a result without its call"
+                reason = "did not fit into the budget, or a tool result without its call"
                 left_out.append(Item("window", f"messages {seq}", message.tokens, reason))
         self.left_out["window"] = left_out
         self.items["window"] = [

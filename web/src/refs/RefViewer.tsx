@@ -27,7 +27,7 @@ export default function RefViewer({ refKey, close, changed }: Props) {
     changed?.(ref);
   };
   return (
-    <Dialog title="Stored output" close={close} wide>
+    <Dialog title="Reference" close={close} wide>
       {info.data ? (
         <>
           <About of={info.data} set={update} />

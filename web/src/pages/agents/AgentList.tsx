@@ -76,8 +76,8 @@ function Card({ agent }: { agent: ListedAgent }) {
           <Link href={to(["chat", agent.name])} aria-label={`Chat with ${agent.name}`}>
             Chat
           </Link>
-          <Link href={agentPath(agent.name, "memory")} aria-label={`Memory of ${agent.name}`}>
-            Memory
+          <Link href={agentPath(agent.name, "memory")} aria-label={`Entries of ${agent.name}`}>
+            Entries
           </Link>
           <Link href={agentPath(agent.name)} aria-label={`Settings of ${agent.name}`}>
             Settings

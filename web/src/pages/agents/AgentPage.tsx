@@ -19,7 +19,7 @@ import { Settings } from "./Settings";
 
 const LABELS: Record<Tab, string> = {
   settings: "Settings",
-  memory: "Memory",
+  memory: "Entries",
   proposals: "Proposals",
   whiteboard: "Whiteboard",
 };

@@ -48,7 +48,7 @@ export function Audit() {
         pages={records}
         keyOf={(record) => record.number}
         size={62}
-        label="Deeds"
+        label="Audit records"
         className={css.tall}
         empty={<NoResults filtered={filtered} />}
       >
@@ -73,17 +73,19 @@ export function Audit() {
   );
 }
 
-/** The end of the hash chain. A copy of it proves later that no earlier record was changed. */
 function NoResults({ filtered }: { filtered: boolean }) {
   return (
     <Empty title={filtered ? "No matching changes" : "No changes yet"}>
       <p>
-        {filtered ? "Filters match whole names. Try fewer filters." : "Every change is recorded here, with its author."}
+        {filtered
+          ? "Filters match whole names. Try fewer filters."
+          : "Changes are recorded here, with their author. The setting audit selects which."}
       </p>
     </Empty>
   );
 }
 
+/** The end of the hash chain. A copy of it proves later that no earlier record was changed. */
 function Chain({ record }: { record: AuditRecord }) {
   return (
     <p className={`quiet ${css.chain}`}>

@@ -2,7 +2,7 @@
 import { memo, useState } from "react";
 import type { Hit } from "../../api/index";
 import { entryAt, factAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
-import { leg, meaning, signed, strongest } from "../../refs/signals";
+import { label, leg, meaning, signed, strongest } from "../../refs/signals";
 import { Hints } from "../../ui/Hints";
 import { Link } from "../../ui/Link";
 import { Time } from "../../ui/time";
@@ -75,7 +75,7 @@ function whyOf(hit: Hit) {
     : [{ text: "next to a match", hint: "It is right next to a message or passage that matches.", strong: true }];
   return [
     ...legs,
-    ...strongest(hit.why).map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) })),
+    ...strongest(hit.why).map(([name, value]) => ({ text: `${label(name)} ${signed(value)}`, hint: meaning(name) })),
   ];
 }
 

@@ -141,8 +141,8 @@ function Hint({ ask }: { ask: (question: string) => void }) {
   return (
     <Empty title="Ask in your own words">
       <p>
-        One search over conversations, notes, agents’ memory, stored outputs, state and documents, by words and by
-        meaning. Press <kbd>/</kbd> to come back to the box, and the arrows to go from hit to hit.
+        One search over conversations, facts, notes, entries, references, state and knowledge, by words and by meaning.
+        Press <kbd>/</kbd> to return to the search box, and the arrow keys to move between results.
       </p>
       <div className="toolbar">
         {examples.map((example) => (

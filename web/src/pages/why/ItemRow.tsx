@@ -4,7 +4,7 @@ import { useLoad } from "../../api/load";
 import { useApp } from "../../app/context";
 import { agentAt, entryAt, factAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
 import { RefChip, RefText } from "../../refs/RefText";
-import { leg, meaning, signed } from "../../refs/signals";
+import { label, leg, meaning, signed } from "../../refs/signals";
 import { Hints } from "../../ui/Hints";
 import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
@@ -68,7 +68,7 @@ export function ItemRow({ item, maxTokens, texts, isNew }: Props) {
             openable && <LookedUpText source={source} scope={texts.scope} />
           )}
           {source.kind === "ref" ? (
-            <RefChip refKey={source.key} description="Open the stored output" />
+            <RefChip refKey={source.key} description="Open the reference" />
           ) : (
             href && <Link href={href}>Open the original</Link>
           )}
@@ -86,7 +86,10 @@ function RecallSignals({ reason }: { reason: Reason }) {
     hint: "It is right next to a message or passage that matches.",
     strong: true,
   };
-  const signals = reason.signals.map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) }));
+  const signals = reason.signals.map(([name, value]) => ({
+    text: `${label(name)} ${signed(value)}`,
+    hint: meaning(name),
+  }));
   return <Hints label="Why it was found" items={[...(reason.isNeighbour ? [neighbour] : legs), ...signals]} />;
 }
 

@@ -43,9 +43,9 @@ export function sourceOf(text: string): Source {
 
 const OTHERS: Record<string, string> = {
   new: "The new message",
-  fragment: "How to open a stored output",
+  fragment: "How to open a reference",
   "headings and fences": "Headings and fences",
-  "refs, still older": "Older stored outputs",
+  "refs, still older": "Older references",
   vectors: "Search by meaning",
 };
 
@@ -58,7 +58,7 @@ export function called(source: Source, titles: Record<string, string> = {}): str
     case "messages":
       return source.first === source.last ? `Message ${source.first}` : `Messages ${source.first} to ${source.last}`;
     case "entry":
-      return "Memory entry";
+      return "Entry";
     case "fact":
       return "Fact";
     case "ref":

@@ -51,9 +51,8 @@ export function RemoveDialog({ refs, onRemoved, close }: Props) {
         {remaining.length > NAMED && <li className="quiet">and {remaining.length - NAMED} more</li>}
       </ul>
       <p>
-        {isPlural ? "Their contents are" : "Its content is"} gone for good. Conversations keep the{" "}
-        {isPlural ? "lines" : "line"} that stood for {isPlural ? "them" : "it"}, which then{" "}
-        {isPlural ? "open" : "opens"} nothing.
+        {isPlural ? "Their contents are" : "Its content is"} deleted permanently. Placeholders in conversations stay,
+        but can no longer be opened.
       </p>
       {error ? <Failure error={error} /> : null}
     </Confirm>

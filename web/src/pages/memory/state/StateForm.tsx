@@ -82,7 +82,7 @@ export function StateForm({ item, area, skew, saved, close }: Props) {
         </Field>
         <Field label="Expires">
           <select value={lasts} onChange={(event) => setLasts(event.target.value as Lifetime)}>
-            {item?.expires_at && <option value="kept">As it is, in {timeLeft(rest)}</option>}
+            {item?.expires_at && <option value="kept">Unchanged, in {timeLeft(rest)}</option>}
             {Object.entries(LASTS).map(([name, label]) => (
               <option key={name} value={name}>
                 {label}
@@ -99,7 +99,7 @@ export function StateForm({ item, area, skew, saved, close }: Props) {
           <Failure error={error}>
             {theirs && (
               <>
-                <p>It is now, at version {theirs.version}:</p>
+                <p>The current value, version {theirs.version}:</p>
                 <pre>{pretty(theirs.value)}</pre>
               </>
             )}

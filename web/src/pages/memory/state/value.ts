@@ -14,7 +14,7 @@ export type Parsed = { value: unknown; parseError: null } | { value: undefined; 
 /** The entered text as JSON, or the error in it. */
 export function parse(text: string): Parsed {
   if (!text.trim())
-    return { value: undefined, parseError: 'Write a value as JSON: text stands in quotes, such as "dark".' };
+    return { value: undefined, parseError: 'Enter a value as JSON. Text needs double quotes, such as "dark".' };
   try {
     const value = JSON.parse(text);
     if (exact(value)) return { value, parseError: null };
@@ -51,7 +51,7 @@ export const LASTS = {
   hour: "In an hour",
   day: "In a day",
   week: "In a week",
-  own: "After some seconds",
+  own: "After a number of seconds",
 };
 export type Lifetime = keyof typeof LASTS | "kept";
 const SECONDS = { hour: 3600, day: 86_400, week: 604_800 };
