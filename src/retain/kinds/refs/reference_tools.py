@@ -162,8 +162,8 @@ def tools(
         ),
         Tool(
             "search_memory",
-            "Search all of your memory by words and by meaning: messages, notes, entries, state, "
-            "documents, and stored texts and outputs, which have a memory_key that "
+            "Search all of your memory by words and by meaning: messages, facts, notes, entries, state, "
+            "items, documents, and stored texts and outputs, which have a memory_key that "
             "retrieve_memory opens.",
             _SEARCH,
             find,
