@@ -128,7 +128,16 @@ class Scope:
         """
         chosen = None if kinds is None else _searchable(kinds)
         return search_scope.search(
-            self.services, self.owner, query, chosen, session, since, until, at, limit, min_score
+            self.services,
+            self.owner,
+            query,
+            chosen,
+            session=session,
+            since=since,
+            until=until,
+            at=at,
+            limit=limit,
+            min_score=min_score,
         )
 
     def save_turn(

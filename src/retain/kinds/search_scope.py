@@ -73,6 +73,7 @@ def search(
     owner: Owner,
     query: str,
     kinds: Sequence[str] | None,
+    *,
     session: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -83,7 +84,7 @@ def search(
     """Return the hits for a query among the records that the scope may see."""
     canonical.check_integer(limit, "limit", 1, MAX_HITS)
     canonical.amount(min_score, "min_score")
-    text = checked_query(services, query)
+    text = checked_query(query)
     now = None if at is None else clock.from_datetime(at, "at")
     search_filter = SearchFilter(
         owner.user,
@@ -115,7 +116,7 @@ def search(
     return SearchResults(hits, legs, facts)
 
 
-def checked_query(services: Services, query: str) -> str:
+def checked_query(query: str) -> str:
     """Return the part of a query that is searched for; raise `Invalid` if it is not text."""
     text = canonical.text(query, "query", limits.MAX_MESSAGE_BYTES)
     return text[:MAX_QUERY_CHARACTERS]

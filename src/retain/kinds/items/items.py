@@ -287,7 +287,7 @@ class Items(Kind):
         size = self._limit(limit)
         wanted = records.checked_filter(where)
         below = f"{self._area}{PLACE_SEPARATOR}{self._checked_place(place, minimum=0)}"
-        text = search_scope.checked_query(self._services, query)
+        text = search_scope.checked_query(query)
         search_filter = SearchFilter(self._owner.user or "", kinds=(self.name,), place=below)
         depth = max(query_steps.DEPTH, 2 * size)
         started = search_scope.start_search(

@@ -568,7 +568,7 @@ class Refs(Kind):
             self._owner,
             query,
             kinds,
-            session,
+            session=session,
             limit=limit,
             min_score=0.0 if kinds else search_scope.LIKELY_SCORE,
         )
