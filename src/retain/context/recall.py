@@ -140,7 +140,7 @@ def start(services: Services, owner: Owner, ask: Ask, before: int | None = None)
 def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> Recalled:
     """Run the second step of the search and keep the relevant hits.
 
-    If most of the hits are documents, search again in personal memories only.
+    If documents leave too few personal memories, search again in those only.
     """
     ranked = search_scope.finish_search(tx, services, owner, query, CANDIDATES)
     hits = ranked.hits

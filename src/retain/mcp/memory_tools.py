@@ -1,7 +1,7 @@
 """The tools of an agent over MCP: the tools of a scope, with MCP annotations.
 
 Expected errors are returned as text that a model can act on. Unexpected errors are returned without
-details, which are only in the log.
+details, which are only in the log. The kinds define the tools (`Kind.tools`).
 """
 
 from __future__ import annotations
