@@ -132,7 +132,7 @@ deployment-tools: tests node
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks --group deploy
 
 pytest: tests
-	$(RUN) pytest -n 3 --maxschedchunk 32 $(ARGS)
+	$(RUN) pytest -n 4 --maxschedchunk 32 $(ARGS)
 
 test-page: node
 	@$(PYTHON) scripts/build_site.py

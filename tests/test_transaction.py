@@ -106,9 +106,9 @@ def test_the_outer_scope_is_rejected_inside(me: Scope, slip: Callable[[Scope], o
 
 def test_the_inner_scope_is_rejected_outside(me: Scope) -> None:
     inner = me.transaction(lambda inner: inner)
-    with pytest.raises(Invalid, match="is over"):
+    with pytest.raises(Invalid, match="has ended"):
         inner.state.set("k", 2)
-    with pytest.raises(Invalid, match="is over"):
+    with pytest.raises(Invalid, match="has ended"):
         inner.sessions.get("trip")
 
 

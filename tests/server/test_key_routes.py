@@ -122,7 +122,8 @@ def test_a_key_cannot_create_a_longer_lived_key() -> None:
         refused = http.post(
             "/api/keys", json={**values, "expires_at": (end + timedelta(seconds=1)).isoformat()}
         )
-        assert (refused.status_code, "ends before" in refused.json()["detail"]) == (403, True)
+        assert refused.status_code == 403
+        assert "cannot be valid for longer" in refused.json()["detail"]
         assert http.post("/api/keys", json={**values, "name": "ä" * 100}).status_code == 201
         assert http.post("/api/keys", json={**values, "name": "ä" * 101}).status_code == 413
 

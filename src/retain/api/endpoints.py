@@ -608,6 +608,7 @@ PARAMETER_HELP = {
     "head": "Only the first N lines.",
     "header": "Heading of the section: `Preferences`, or `## Preferences` if it is not unique.",
     "icon": "Icon of the agent: an emoji, or at most 8 characters.",
+    "id": "Id of the record.",
     "ids": "The ids of the entries, separated by commas.",
     "if_version": "Change it only if this is its current version; 0 means it must not exist yet.",
     "include_replaced": "Also facts that were replaced or retracted, or have ended.",
@@ -615,6 +616,7 @@ PARAMETER_HELP = {
     "is_active": "Whether the reference is listed in prompts.",
     "items.key": "Key of the item at its place.",
     "items.value": "The value: a JSON object.",
+    "key": "Key of the record.",
     "kind": "Kind of entry: `journal`, `core` or `whiteboard`.",
     "kinds": "Kinds to search: messages, facts, notes, entries, refs, state, items, knowledge, graph. "
     "Default: all.",
