@@ -1,4 +1,4 @@
-# `make serve` and `make test` need Python 3.11 or newer and, for the web app, Node.js 20.19, or 22.12 or newer; they install the rest.
+# `make serve` and `make test` need Python 3.11 or newer and, for the web app, Node.js 22.12 or newer (or 20.19 to 20.x); they install the rest.
 
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
@@ -22,7 +22,7 @@ serve: setup ## Run the server and the web app; set HOST, PORT and DATABASE to c
 	@.venv/bin/python scripts/build_site.py --if-possible
 	@exec .venv/bin/retain serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
 
-site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12 or newer)
+site: setup ## Build the web app into the package (needs Node.js 22.12 or newer (or 20.19 to 20.x))
 	@.venv/bin/python scripts/build_site.py
 
 test: ## Run the test suite, on SQLite and PostgreSQL, and in a browser

@@ -378,6 +378,6 @@ def test_an_error_after_tool_calls_does_not_deny_their_changes(talk: Any) -> Non
     chat = talk(store, "")
     with pytest.raises(BadAnswer) as error:
         chat.say()
-    assert "No answer was saved" not in str(error.value)
+    assert "No result was saved" not in str(error.value)
     assert "Its tools had already made 1 change(s), which are kept" in str(error.value)
     assert [entry.content for entry in chat.me.entries.list()] == ["Tea."]

@@ -160,7 +160,7 @@ def test_failed_answers_are_counted_and_asked_again(evaluate: Evaluate, tmp_path
         done = evaluate("locomo.json --answers", **model)
         assert done.returncode == 7
         assert "retain: 1 of 4 questions failed: The model 'fake'" in done.stderr
-        assert "No answer was saved. The same command asks them again." in done.stderr
+        assert "No result was saved. The same command asks them again." in done.stderr
         assert "Not finished" not in done.stderr
         report = report_of(tmp_path / "retain-eval")
         assert not report["complete"]

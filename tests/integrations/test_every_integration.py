@@ -101,4 +101,4 @@ def test_without_a_framework_the_error_names_the_package(tmp_path: Path) -> None
     assert set(payload) >= {adapter.split(".")[0] for adapter in ADAPTERS}
     for module, text in payload.items():
         extra = next(name for name in extras if module.replace("_", "-").startswith(name))
-        assert f"pip install 'PATH[{extra}]'" in text, module
+        assert f"pip install '/path/to/retain[{extra}]'" in text, module

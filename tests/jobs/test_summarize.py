@@ -106,7 +106,7 @@ def test_a_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -
     worked = memory.run_jobs()
     assert (worked.jobs["summaries"].done, worked.failed) == (2, 1)
     assert worked.errors == [
-        "tenant acme, session bad: The model 'moody' does not answer: 503. No answer was saved; try again."
+        "tenant acme, session bad: The model 'moody' does not answer: 503. No result was saved; try again."
     ]
     assert memory.run_jobs().failed == 1
     assert [me.sessions.get(name).summarized_count for name in ("a", "bad", "c")] == [4, 0, 4]

@@ -256,7 +256,7 @@ def test_an_invalid_answer_changes_nothing(opened: Open, now: Now, answer: str) 
     before = remembered(memory)
     with pytest.raises(BadAnswer) as error:
         me.consolidations.propose()
-    assert str(error.value).endswith("No answer was saved.")
+    assert str(error.value).endswith("No result was saved.")
     assert remembered(memory) == before != []
 
 

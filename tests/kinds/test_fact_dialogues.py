@@ -287,7 +287,7 @@ def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_two_people_of_one_name_are_kept_apart(open_memory: Open, now: Now) -> None:
+def test_two_people_with_the_same_name_are_kept_apart(open_memory: Open, now: Now) -> None:
     """A model that calls the sister and the colleague by the same name retires nothing wrongly."""
     model = Faithful()
 

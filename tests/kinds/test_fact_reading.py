@@ -131,7 +131,7 @@ def test_other_facts_are_refused_by_reason(reason: str, changes: dict[str, Any])
 
 
 def test_the_rules_decide_whom_a_fact_is_about() -> None:
-    """A small model confuses people; where the rules read the same, their subject is used."""
+    """Small models mix up people; if the rules find the same fact, their subject is used."""
     turns = [
         Turn(1, "user", "My colleague Mary lives in Faro.", MAY, "user"),
         Turn(2, "user", "I work at Acme.", MAY, "user"),

@@ -244,7 +244,7 @@ def test_an_invalid_answer_changes_nothing(open_memory: Open, name: str) -> None
     )
     add_messages(me, 41)
     before = state(me)
-    with pytest.raises(BadAnswer, match="No answer was saved"):
+    with pytest.raises(BadAnswer, match="No result was saved"):
         me.summaries.fold("s")
     assert state(me) == before
     assert me.summaries.fold("s").covers_to == 29

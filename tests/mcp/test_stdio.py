@@ -134,7 +134,7 @@ def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert (done.returncode, done.stdout) == (6, "")
-    assert "pip install 'PATH[mcp]'" in done.stderr
+    assert "pip install '/path/to/retain[mcp]'" in done.stderr
 
 
 @pytest.mark.slow

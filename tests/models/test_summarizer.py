@@ -154,7 +154,7 @@ def test_rejected_answers(text: str, problem: str, previous: str) -> None:
     assert caught.value.problem == problem
     assert (
         str(caught.value)
-        == f"The model 'm' gave an answer that cannot be used: {problem}. No answer was saved."
+        == f"The model 'm' gave an answer that cannot be used: {problem}. No result was saved."
     )
 
 

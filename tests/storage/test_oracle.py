@@ -365,7 +365,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     for name in [name for name in sys.modules if name.startswith("retain.storage.oracle")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "oracledb", None)
-    with pytest.raises(SettingsError, match=r"pip install .PATH\[oracle\]"):
+    with pytest.raises(SettingsError, match=r"pip install ./path/to/retain\[oracle\]"):
         Memory.open(URL)
 
 

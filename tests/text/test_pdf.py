@@ -87,4 +87,4 @@ def test_without_the_extra_the_error_names_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], input=pdfs.pdf("one"), capture_output=True, check=True
     )
-    assert "pip install 'PATH[pdf]'" in json.loads(done.stdout)["problem"]
+    assert "pip install '/path/to/retain[pdf]'" in json.loads(done.stdout)["problem"]

@@ -27,8 +27,8 @@ from retain.storage.writer import Change, Writer
 SHORT_SESSION = clock.DAY // 2
 LONG_SESSION = 30 * clock.DAY
 MAX_SESSIONS_PER_KEY = 100
-_SWEEP_SIZE = 500
 """One more browser session ends the oldest session of the key."""
+_SWEEP_SIZE = 500
 _TOKEN_FORMAT = re.compile(r"([a-z2-7]{2,820})_[a-z2-7]{52}")
 
 

@@ -49,8 +49,9 @@ from typing import Any
 
 def install_hint(extra: str) -> str:
     """Return how to install an extra: from a clone, because `retain` on PyPI is another project."""
-    encoder = " PATH/packages/retain-encoder" if extra in ("encoder", "server") else ""
-    return f"run `pip install 'PATH[{extra}]'{encoder}`, where PATH is your clone of retain"
+    clone = "/path/to/retain"
+    encoder = f" {clone}/packages/retain-encoder" if extra in ("encoder", "server") else ""
+    return f"run `pip install '{clone}[{extra}]'{encoder}`, where {clone} is your clone"
 
 
 class RetainError(Exception):
@@ -221,7 +222,7 @@ class KeyReused(Conflict):
 
 
 class ModelError(RetainError):
-    """The model {model!r} failed: {problem}. No answer was saved."""
+    """The model {model!r} failed: {problem}. No result was saved."""
 
     model: str
     problem: object
@@ -234,7 +235,7 @@ class ModelError(RetainError):
         changes = details.get("changes", 0)
         if changes:
             notice = f"Its tools had already made {changes} change(s), which are kept"
-            self.args = (str(self).replace("No answer was saved", notice),)
+            self.args = (str(self).replace("No result was saved", notice),)
 
     def after_changes(self, changes: int) -> ModelError:
         """Return the error for a turn whose tool calls changed something before the model failed."""
@@ -248,13 +249,13 @@ class NoModel(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """The model {model!r} does not answer: {problem}. No answer was saved; try again."""
+    """The model {model!r} does not answer: {problem}. No result was saved; try again."""
 
     status = 503
 
 
 class BadAnswer(ModelError):
-    """The model {model!r} gave an answer that cannot be used: {problem}. No answer was saved."""
+    """The model {model!r} gave an answer that cannot be used: {problem}. No result was saved."""
 
 
 class PartlyAnswered(ModelError):

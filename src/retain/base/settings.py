@@ -217,7 +217,7 @@ class Settings(SettingsExtras):
     )
     host: str = _setting(
         "127.0.0.1",
-        "The address that the server listens on. Any address other than localhost requires an API key or `jwt_issuer`.",
+        "The address that the server listens on. Any address other than localhost requires an API key, `jwt_issuer` or `auth: keys`.",
     )
     port: int = _setting(7700, "The port of the server. 0: any free port, which the server prints.")
     workers: int = _setting(1, "The number of server processes that share the port.", 1)

@@ -120,9 +120,9 @@ def _warn_of_cache(program: Path) -> None:
     """Warn of a program that uv deletes when it cleans its cache."""
     if any(CACHE_FOLDER.fullmatch(part) for part in program.resolve().parts):
         print(
-            f"{program} is in uv's cache, which uv may delete. Then the coding agent cannot start retain "
-            "any more. Install retain permanently, for example with `uv tool install PATH`, where PATH is "
-            "your clone, and run the command again.",
+            f"{program} is in uv's cache, which uv may delete; the coding agent could then no longer start "
+            "retain. Install retain permanently, for example with `uv tool install "
+            "'/path/to/retain[mcp]'`, where /path/to/retain is your clone, and run this command again.",
             file=sys.stderr,
         )
 

@@ -170,7 +170,7 @@ def _has_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
            union all select 1 from blobs where tenant = :tenant and staged_at < :stale limit 1""",
         stale=tx.now - GRACE,
     )
-    if expired is not None or outbox.has_old(tx):
+    if expired is not None or outbox.has_old_events(tx):
         return cutoff, True
     if cutoff is None:
         return cutoff, False

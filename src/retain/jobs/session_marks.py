@@ -87,7 +87,7 @@ def move_mark(tx: Transaction, mark: Mark, upto: int | None = None) -> None:
 
 
 def is_given_up(tries: int, error: str) -> bool:
-    """Return whether the model rejected a session so often that asking again is a waste."""
+    """Return whether so many answers were rejected that the session is skipped for a day."""
     return tries >= MAX_TRIES and error.startswith(BadAnswer.__name__)
 
 

@@ -74,7 +74,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     web_app.add(app)
     routes.install(app)
     operations.install(app)
-    background.install(app, starts=jobs)  # after the operations, so that its models are measured
+    background.install(app, starts=jobs)  # after the operations, which measure its model calls
     middleware.install(app)  # after the routes, so that it wraps all of them
     request_log.install(app)  # last, so that it sees every request
     return app

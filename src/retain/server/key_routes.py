@@ -155,7 +155,7 @@ class _Handlers:
         for permission in allowed:
             if permission not in principal.permissions:
                 raise Forbidden(
-                    problem=f"your key lacks the permission {permission}, so it cannot create a key with it"
+                    problem=f"your key lacks the permission {permission}, so it cannot grant it"
                 )
         tenant = principal.tenant
         bound = {"user": body.user, "agent": body.agent}

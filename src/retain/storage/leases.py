@@ -34,8 +34,8 @@ def claim(
 ) -> Lease | None:
     """Take a lease for a number of seconds; return None while another process holds it.
 
-    frees_space: the work deletes. Other work is refused when the disk is nearly full, before it
-    pays a model for a result that cannot be stored.
+    frees_space: True for work that deletes data. Other work is refused while the disk is nearly
+                 full, before it pays a model for a result that cannot be stored.
     """
 
     def work(tx: Transaction) -> Lease | None:

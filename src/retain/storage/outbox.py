@@ -146,7 +146,7 @@ def erase(tx: Transaction, user: str) -> None:
     )
 
 
-def has_old(tx: Transaction) -> bool:
+def has_old_events(tx: Transaction) -> bool:
     """Return whether events or dead letters are to be removed because of their age."""
     row = tx.one("select created_at from events where tenant = :tenant order by number limit 1")
     return (row is not None and bool(row[0] < _cutoff(tx))) or bool(_old_dead_letters(tx, 1))

@@ -48,7 +48,7 @@ class TransactionDatabase:
         if self.is_over:
             raise Invalid(
                 field="work",
-                problem="has ended, and its scope with it; use the scope outside the transaction",
+                problem="has ended, so its scope can no longer be used; use the scope on which you called `transaction`",
             )
         if tenant != self._tx.tenant:
             raise UnscopedSql(f"a transaction of {self._tx.tenant} cannot be joined by {tenant}")

@@ -431,7 +431,9 @@ def test_tables_that_the_user_may_not_read(h2: H2Database) -> None:
 
 def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "oracledb", None)
-    with pytest.raises(SettingsError, match=r"extra `oracle`.*pip install .PATH\[oracle\]"):
+    with pytest.raises(
+        SettingsError, match=r"extra `oracle`.*pip install ./path/to/retain\[oracle\]"
+    ):
         foreign(URL)
 
 

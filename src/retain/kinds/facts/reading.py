@@ -293,9 +293,9 @@ def _parse_answer(text: str, turns: Sequence[Turn], known: Sequence[Fact], model
 def _with_rules(reading: Reading, turns: Sequence[Turn]) -> Reading:
     """Return a model's reading, corrected by the built-in rules.
 
-    Small models confuse people: if the rules read the same in the same message, they decide whom it
-    is about. What somebody is to the user ("my sister Clara") is added, because there may be two
-    people of one name.
+    Small models mix up people. If the rules find the same fact in the same message, their subject
+    is used. The person's relation to the user ("my sister Clara") is added, because two people may
+    have the same name.
     """
     rules = [rule for rule in read_explicit(turns).proposals if rule.relation == "new"]
     proposals = [_with_subject(proposal, rules, turns) for proposal in reading.proposals]

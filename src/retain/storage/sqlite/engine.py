@@ -538,7 +538,7 @@ class SqliteDatabase:
             raise Unreachable(problem="it was closed")
         if self._read_only:
             if writing:
-                raise ReadOnly(problem=f"there is no write permission for {self.path}")
+                raise ReadOnly(problem=f"{self.path} was opened read-only")
             return open_read_only(self.path, self._wait_seconds)
         return open_connection(
             self.path, self._wait_seconds, writing=writing, relaxed=bool(self._temporary)

@@ -79,7 +79,7 @@ function NoResults({ filtered }: { filtered: boolean }) {
       <p>
         {filtered
           ? "Filters match whole names. Try fewer filters."
-          : "Changes are recorded here, with their author. The setting audit selects which."}
+          : "Changes appear here, with their author. The setting audit determines which changes are recorded."}
       </p>
     </Empty>
   );
