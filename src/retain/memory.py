@@ -446,7 +446,11 @@ class Memory:
     def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the due background jobs once: vectors, summaries, facts, retention, webhooks and others."""
+        """Run the due background jobs once: vectors, summaries, facts, retention, webhooks and others.
+
+        A job that fails does not stop the others: the result has the number of failures and their
+        reasons. Raises `Unreachable` or `ReadOnly` if the database cannot be used.
+        """
         from retain.jobs.runner import JobRunner
 
         for tenant in tenants or []:

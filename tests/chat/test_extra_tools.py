@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from retain import Memory
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Principal
-from retain.base.errors import Invalid, RetainError, SettingsError
+from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable
 from retain.base.settings import Settings
 from retain.chat import group, turn
 from retain.chat.caller import Caller
@@ -143,6 +143,16 @@ def test_with_masked_output_no_result_of_a_function_has_personal_data() -> None:
     sent = repr(model.requests)
     assert sent.count("[personal: email]") >= 3
     assert "@example.com" not in sent
+
+
+def test_a_database_failure_in_a_function_hides_its_reason(talk: Any) -> None:
+    def read_orders() -> str:
+        """Return the orders."""
+        raise Unreachable(problem="no connection to 10.0.0.7")
+
+    (answer,) = talk(("read_orders", {}), tools=["read_orders"], functions=[read_orders]).say()
+    assert "read_orders failed" in answer
+    assert "10.0.0.7" not in answer
 
 
 def test_a_large_result_becomes_a_reference(talk: Any) -> None:

@@ -133,7 +133,7 @@ def test_other_facts_are_refused_by_reason(reason: str, changes: dict[str, Any])
 def test_the_rules_decide_whom_a_fact_is_about() -> None:
     """Small models mix up people; if the rules find the same fact, their subject is used."""
     turns = [
-        Turn(1, "user", "My colleague Mary lives in Faro.", MAY, "user"),
+        Turn(1, "user", "My colleague Mary lives in the US.", MAY, "user"),
         Turn(2, "user", "I work at Acme.", MAY, "user"),
         Turn(3, "user", "My sister Mary lives in Porto.", MAY, "user"),
         Turn(4, "user", "Ada and I both live in Bern.", MAY, "user"),
@@ -147,7 +147,7 @@ def test_the_rules_decide_whom_a_fact_is_about() -> None:
         return {**names, "statement": statement, "messages": [seq]}
 
     reading = read(
-        fact(1, "user", "The user lives in Faro."),
+        fact(1, "user", "The user lives in the US."),
         fact(2, "Acme", "The user works at Acme."),
         fact(3, "Mary (sister)", "Mary (sister) lives in Porto."),
         fact(4, "Ada", "Ada lives in Bern."),
@@ -157,7 +157,7 @@ def test_the_rules_decide_whom_a_fact_is_about() -> None:
     assert [(item.subject, item.statement) for item in reading.proposals] == [
         ("Mary", "Mary is the user's colleague."),
         ("Mary", "Mary is the user's sister."),
-        ("Mary", "Mary lives in Faro."),
+        ("Mary", "Mary lives in the US."),
         ("user", "The user works at Acme."),
         ("Mary (sister)", "Mary (sister) lives in Porto."),
         ("Ada", "Ada lives in Bern."),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retain.base import canonical
+from retain.base.error_text import error_text
 from retain.base.errors import Invalid, RetainError, TooLarge
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
@@ -62,7 +63,7 @@ def run(
                             agent,
                             open_turn.key,
                             asked_seq=open_turn.seq,
-                            error=error.public,
+                            error=error_text(error),
                         )
                     )
         if len(errors) == len(members):

@@ -68,7 +68,7 @@ def _repeat(
     arguments: Arguments,
     stopping: threading.Event,
 ) -> None:
-    """Run the due jobs again and again; print an error, and continue."""
+    """Run the due jobs every `--every` seconds; print errors and continue."""
 
     def check(done: int, total: int) -> None:
         if stopping.is_set():
@@ -77,16 +77,15 @@ def _repeat(
     while not stopping.is_set():
         try:
             results = runner.run(chosen, check)
+            if results.done or results.failed:
+                with _OUTPUT:
+                    _show(results, arguments)
+                    sys.stdout.flush()
         except Exception as error:  # the next run tries again
             if stopping.is_set():
                 return
             text = plain(str(error) or type(error).__name__)
             print(f"retain: {text}", file=sys.stderr, flush=True)
-        else:
-            if results.done or results.failed:
-                with _OUTPUT:
-                    _show(results, arguments)
-                    sys.stdout.flush()
         stopping.wait(arguments.every)
 
 

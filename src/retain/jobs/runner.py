@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from retain.base.error_text import error_text
 from retain.base.errors import ReadOnly, RetainError, Unreachable
 from retain.jobs import consolidate, deliver, embed, learn, reindex, retention, summarize
 from retain.jobs.job import Job, JobResult, Progress, Stopped
@@ -124,12 +125,16 @@ class JobRunner:
             return JobResult(left=1)
         try:
             result = job.run(self._services, tenant, progress)
-        except (Stopped, Unreachable, ReadOnly):  # the others would fail alike
+        except (Stopped, Unreachable, ReadOnly):  # these end the whole run
             raise
         except Exception as error:
             pause = min(FIRST_PAUSE_SECONDS * 2**failures, MAX_PAUSE_SECONDS)
             self._failures[key] = (min(failures + 1, 10), time.monotonic() + pause)
-            if not isinstance(error, RetainError):
+            if isinstance(error, RetainError):
+                log.warning(
+                    "The job %s of tenant %s failed: %s", job.name, tenant, error_text(error)
+                )
+            else:
                 log.error("The job %s of tenant %s failed", job.name, tenant, exc_info=error)
             reason = str(error) or type(error).__name__
             return JobResult(failed=1, errors=(f"{job.name} of tenant {tenant}: {reason}",))

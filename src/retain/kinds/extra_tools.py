@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from retain.base import limits
-from retain.base.errors import Invalid, SettingsError, install_hint
+from retain.base.error_text import error_text
+from retain.base.errors import Invalid, SettingsError, StorageError, install_hint
 from retain.base.settings import Settings
 from retain.kinds.tool import Answer, Tool
 from retain.models.model import run_in_thread
@@ -48,6 +49,8 @@ class ExtraTool(Tool):
             return {"result": self.run(arguments or {})}
         except ToolFailure as failure:
             return {"error": str(failure)[:_MAX_ERROR_CHARACTERS]}
+        except StorageError as error:
+            return {"error": f"{self.name} failed: {error_text(error)}"}
         except (Exception, SystemExit) as error:  # a tool may raise anything; the turn continues
             problem = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS]
             return {"error": f"{self.name} failed: {problem}"}

@@ -165,7 +165,10 @@ class Kind:
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows all records of this kind, unless it is cut."""
     event_types: ClassVar[Mapping[str, EventType]] = {}
-    """The types of the events of verbs, where they differ from those in `storage.outbox`."""
+    """The types of the events of verbs, where they differ from those in `storage.outbox`.
+
+    A verb of the type `removed` may write while the disk is nearly full.
+    """
     is_document: ClassVar[bool] = False
     """True if records are documents rather than personal memories; recall has a share for each."""
     is_ranked_separately: ClassVar[bool] = False

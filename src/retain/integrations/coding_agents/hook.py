@@ -363,11 +363,9 @@ def _save_batch(
 def _compute_vectors(memory: Memory, tenant: str) -> None:
     """Compute the vectors of new messages: often no server runs that would do it."""
     from retain.jobs.embed import EmbedJob
-    from retain.jobs.job import Job
-    from retain.jobs.runner import JobRunner
 
     timer = threading.Timer(EMBED_SECONDS, os._exit, (0,))
     timer.daemon = True
     timer.start()
-    JobRunner(memory.services, [Job("vectors", EmbedJob().run)]).run([tenant])
+    EmbedJob().run(memory.services, tenant, None)
     timer.cancel()

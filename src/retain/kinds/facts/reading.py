@@ -21,7 +21,7 @@ from retain.base.errors import BadAnswer, Invalid
 from retain.base.lazy_pattern import LazyPattern
 from retain.kinds.entries.entry import indent_continuation, least_trusted
 from retain.kinds.facts.entities import is_role
-from retain.kinds.facts.extractor import NOT_PEOPLE, extract
+from retain.kinds.facts.extractor import extract
 from retain.kinds.facts.fact import (
     ABOUT_USER,
     MAX_STATEMENT_CHARACTERS,
@@ -84,7 +84,7 @@ _GENERAL_QUESTION = LazyPattern(
 )
 """A message that asks something and says nothing about the user."""
 _FIRST_PERSON = LazyPattern(r"(?:I|I['’]m|My|We|Our|Ich|Meine?|Wir|Unsere?)\s")
-_SAYS_I = LazyPattern(r"(?i)\b(?:I|me|we|us|ich|mich|mir|wir|uns)\b")
+_SAYS_I = LazyPattern(r"\b(?:[Ii]|[Mm]e|[Ww]e|us|[Ii]ch|[Mm]ich|[Mm]ir|[Ww]ir|[Uu]ns)\b")
 _CORRECTION = LazyPattern(
     r"(?i)\b(?:actually|i meant?|correction|corrected?|sorry|wrong|mistaken?|misspoke|not|rather"
     r"|instead|never|eigentlich|ich meinte|falsch|nicht|sondern|korrektur|nie)\b|n['’]t\b"
@@ -242,9 +242,10 @@ def read_with_model(
         return _parse_answer(answer.text, turns, known, model.name)
 
     prompt = make_prompt(turns, known, today)
-    return complete_checked(
+    reading = complete_checked(
         model, _SYSTEM_PROMPT, prompt, MAX_ANSWER_TOKENS, accept, lambda reading: reading.summary
     )
+    return _with_rules(reading, turns)
 
 
 def make_prompt(turns: Sequence[Turn], known: Sequence[Fact], today: datetime) -> str:
@@ -287,7 +288,7 @@ def _parse_answer(text: str, turns: Sequence[Turn], known: Sequence[Fact], model
             reading.proposals.append(check(proposal, turns))
         except _Refused as refusal:
             reading.refused[str(refusal)] += 1
-    return _with_rules(reading, turns)
+    return reading
 
 
 def _with_rules(reading: Reading, turns: Sequence[Turn]) -> Reading:
@@ -459,7 +460,7 @@ def _check_form(proposal: Proposal) -> None:
     if not canonical.is_visible(proposal.statement):
         raise _Refused("blank")
     subject = proposal.subject.casefold().removeprefix("the ")
-    if not canonical.is_visible(subject) or subject in NOT_PEOPLE:
+    if not canonical.is_visible(subject) or subject in ("agent", "assistant"):
         raise _Refused("about nobody")
     if proposal.statement.rstrip().endswith("?"):
         raise _Refused("question")

@@ -331,7 +331,7 @@ class Messages(Kind):
     ) -> list[Message]:
         """Insert rows with the next numbers, under a session lock that lasts until the commit."""
         last, user, agent = self._lock(tx, session, once[0] if once else None)
-        # Check everything before the first change: in `Scope.transaction`, a caller may catch the
+        # Check everything before the key is stored: in `Scope.transaction`, a caller may catch the
         # error and commit.
         if expected_last_seq not in (None, last):
             raise OutOfOrder(actual=last, expected=expected_last_seq)
