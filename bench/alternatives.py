@@ -205,6 +205,7 @@ def pair(
 ) -> tuple[Series, Series]:
     """Race two synchronous calls."""
     race(3, 10, {"mine": mine, "theirs": theirs})
+    plan.analyze()
     timings = race(plan.amount(300, 30), calls, {"mine": mine, "theirs": theirs})
     return timings["mine"], timings["theirs"]
 

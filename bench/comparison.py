@@ -64,6 +64,7 @@ class Rows:
         if library is not None and objects is not None:
             contenders["objects"] = lambda: (library(), objects())
         contenders |= {other.name: other.call for other in case.others}
+        plan.analyze()
         timings = _race(plan, case, contenders)
         ours = timings["adapter"]
         if library is not None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
 from tests.servers import PostgresServer
 
 from retain import Memory, Scope, Settings
@@ -47,6 +48,7 @@ class Plan:
     largest: int | None = None
     """The largest database of the growth benchmark."""
     _server: PostgresServer | None = None
+    _addresses: list[str] = field(default_factory=list)
     _opened: list[Memory] = field(default_factory=list)
 
     def amount(self, full: int, quick: int) -> int:
@@ -74,7 +76,17 @@ class Plan:
         if self._server is None:
             self.progress("starting PostgreSQL")
             self._server = PostgresServer("modern")
-        return self._server.create(name)
+        self._addresses.append(self._server.create(name))
+        return self._addresses[-1]
+
+    def analyze(self) -> None:
+        """Update the statistics of all PostgreSQL databases, as autovacuum does within a minute.
+
+        Otherwise prepared statements keep the plans that they had for empty tables.
+        """
+        for address in self._addresses:
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute("analyze")
 
     def server_pid(self) -> int:
         """Return the process id of the PostgreSQL server."""
@@ -88,6 +100,7 @@ class Plan:
         self._opened.clear()
         if self._server:
             self._server.close()
+            self._addresses.clear()
             self._server = None
 
 
