@@ -549,7 +549,7 @@ def test_without_the_extra(service: FakeService, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pydantic_ai.direct", None)
     with pytest.raises(
         SettingsError,
-        match=r"models require the extra `models`; run `pip install 'PATH\[models\]'`",
+        match=r"models require the extra `models`; run `pip install '/path/to/retain\[models\]'`",
     ):
         ask(model_at(service))
     assert not service.requests

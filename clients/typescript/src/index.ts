@@ -109,6 +109,7 @@ export class Scope extends ScopeVerbs {
             firstError ??= error;
           }
           yield event;
+          options.signal?.throwIfAborted(); // further events may have arrived already
         }
         if (!failure) throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");
       } catch (error) {

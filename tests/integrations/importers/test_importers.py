@@ -383,7 +383,7 @@ def test_without_its_library_a_server_import_names_the_package(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(
         SettingsError,
-        match=r"requires the extra `postgres` .*; run `pip install 'PATH\[postgres\]'`",
+        match=r"requires the extra `postgres` .*; run `pip install '/path/to/retain\[postgres\]'`",
     ):
         import_from(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
 
