@@ -253,6 +253,18 @@ def learn(memory: Memory, now: Now) -> None:
     assert (result.failed, result.left) == (0, 0)
 
 
+def hold_dialogues(
+    memory: Memory, dialogues: Sequence[Dialogue], now: Now, model: Faithful | None = None
+) -> None:
+    """Append both parts of each dialogue, and learn from each part."""
+    for part in range(2):
+        for dialogue in dialogues:
+            if model is not None:
+                model.said |= dialogue.said
+            talk(memory, dialogue, part)
+        learn(memory, now)
+
+
 def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     open_memory: Open, now: Now, engine: str
 ) -> None:
@@ -262,11 +274,7 @@ def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
         open_memory(clock=now, facts="model", facts_tokens_per_day=0), ScriptedModel(model)
     )
     dialogues = [write_dialogue(number) for number in range(count)]
-    for part in range(2):
-        for dialogue in dialogues:
-            model.said |= dialogue.said
-            talk(memory, dialogue, part)
-        learn(memory, now)
+    hold_dialogues(memory, dialogues, now, model)
     wrong = []
     counts: Counter[str] = Counter()
     for dialogue in dialogues:
@@ -304,11 +312,7 @@ def test_two_people_with_the_same_name_are_kept_apart(open_memory: Open, now: No
         ScriptedModel(leave_out_roles),
     )
     dialogues = [write_dialogue(number) for number in range(UNFAITHFUL_DIALOGUES)]
-    for part in range(2):
-        for dialogue in dialogues:
-            model.said |= dialogue.said
-            talk(memory, dialogue, part)
-        learn(memory, now)
+    hold_dialogues(memory, dialogues, now, model)
     in_review = 0
     for dialogue in dialogues:
         me = memory.scope(tenant="acme", user=dialogue.user)
@@ -322,10 +326,7 @@ def test_two_people_with_the_same_name_are_kept_apart(open_memory: Open, now: No
 def test_the_built_in_rules_retire_nothing_wrongly(open_memory: Open, now: Now) -> None:
     memory = open_memory(clock=now)
     dialogues = [write_dialogue(number) for number in range(UNFAITHFUL_DIALOGUES)]
-    for part in range(2):
-        for dialogue in dialogues:
-            talk(memory, dialogue, part)
-        learn(memory, now)
+    hold_dialogues(memory, dialogues, now)
     counts: Counter[str] = Counter()
     for dialogue in dialogues:
         me = memory.scope(tenant="acme", user=dialogue.user)

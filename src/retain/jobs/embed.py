@@ -119,7 +119,7 @@ class _Superseded(Exception):
 
 
 def lag(services: Services, tenant: str) -> Lag:
-    """Return how far the vectors of a tenant are behind; nothing is if this process embeds nothing."""
+    """Return how far the vectors of a tenant are behind; zero if this process computes none."""
     embedder = services.embedder
     if embedder is None or _keeps_encoder(services, tenant, embedder):
         return Lag(0)

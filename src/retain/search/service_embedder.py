@@ -89,7 +89,7 @@ class ServiceEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a vector per text within `model_seconds` per 128, or raise ModelError."""
+        """Return a vector per text within `model_seconds` per 128 texts, or raise ModelError."""
         return self.metered(texts)[0]
 
     def metered(

@@ -298,6 +298,7 @@ def _with_rules(reading: Reading, turns: Sequence[Turn]) -> Reading:
     is used. The person's relation to the user ("my sister Clara") is added, because two people may
     have the same name.
     """
+    # A correction ("I meant Ghent, not Oslo") does not say whom it is about: the model decides.
     rules = [rule for rule in read_explicit(turns).proposals if rule.relation == "new"]
     proposals = [_with_subject(proposal, rules, turns) for proposal in reading.proposals]
     names = {proposal.subject for proposal in proposals}
