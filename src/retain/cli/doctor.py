@@ -170,6 +170,7 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
         "encoder": ("onnxruntime", settings.embedder.startswith(("encoder", "onnx:"))),
         "postgres": ("psycopg", settings.database.startswith("postgres")),
         "oracle": ("oracledb", settings.database.startswith("oracle:")),
+        "server": ("jwt", bool(settings.jwt_issuer)),
     }
     for extra, (module, is_needed) in needed_extras.items():
         if is_needed and not find_spec(module):
@@ -177,7 +178,8 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
             todo = f"{hint[0].upper()}{hint[1:]}."
             yield Check("settings", "problem", f"The extra `{extra}` is not installed.", todo)
     try:
-        jwt_authenticator(settings)
+        if find_spec("jwt"):
+            jwt_authenticator(settings)
     except SettingsError as error:
         yield Check(
             "settings",

@@ -54,7 +54,7 @@ COMMANDS = (
         {
             "--host": {
                 "metavar": "ADDRESS",
-                "help": "address to listen on; addresses other than localhost require an API key or `jwt_issuer`",
+                "help": "address to listen on; addresses other than localhost require an API key, `jwt_issuer` or `auth: keys`",
             },
             "--port": {"type": int, "metavar": "PORT", "help": "port; 0 for any free port"},
             "--workers": {
