@@ -33,7 +33,7 @@ from retain.base.errors import (
     RetainError,
     WrongVersion,
 )
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from tests.conftest import SETTINGS, new_database
 
 SECOND = 1_000_000

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from retain.kinds.facts.entities import Entity
     from retain.kinds.facts.fact import Evidence, Fact, FactChange
     from retain.kinds.interactions import Interaction, Total, Usage
-    from retain.kinds.kind import Page
     from retain.kinds.knowledge.document import Document, Loaded, Passage
     from retain.kinds.notes import Note, NoteVersion
+    from retain.kinds.page import Page
     from retain.kinds.refs.reference import Ref
     from retain.kinds.search_scope import SearchResults
     from retain.kinds.sessions import Session
@@ -103,7 +103,7 @@ _MODULES = {
     "NewMessage": "retain.messages.message",
     "Note": "retain.kinds.notes",
     "NoteVersion": "retain.kinds.notes",
-    "Page": "retain.kinds.kind",
+    "Page": "retain.kinds.page",
     "Passage": "retain.kinds.knowledge.document",
     "Ref": "retain.kinds.refs.reference",
     "Report": "retain.context.report",

@@ -65,11 +65,7 @@ from retain.kinds.items.items import (
     Matches,
     OptionalItems,
 )
-from retain.kinds.kind import (
-    Owner,
-    Page,
-    Source,
-)
+from retain.kinds.kind import Owner, Source
 from retain.kinds.knowledge.document import (
     Document,
     Passage,
@@ -78,6 +74,7 @@ from retain.kinds.notes import (
     Note,
     NoteVersion,
 )
+from retain.kinds.page import Page
 from retain.kinds.refs.reference import Output, Ref
 from retain.kinds.search_scope import SearchResults
 from retain.kinds.sessions import (

@@ -17,7 +17,7 @@ from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds.backdating import backdate_item
 from retain.kinds.items import Drop, Items, Place, Put
 from retain.kinds.items.items import MAX_ID_BYTES
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.testing.embedder import FakeEmbedder
 from retain.text import fields as json_fields
 from tests.conftest import SETTINGS, START, Now, one_engine

@@ -27,7 +27,7 @@ from retain.auth.local import check_host
 from retain.auth.principal import PERMISSIONS
 from retain.base.errors import AlreadyExists, Conflict, Invalid, RetainError, SettingsError
 from retain.context.render import PREAMBLE
-from retain.kinds.kind import encode_cursor
+from retain.kinds.page import encode_cursor
 from retain.models import Models
 from retain.server import openapi
 from retain.server.app import create_app

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 
 Record = TypeVar("Record")
 

@@ -13,7 +13,7 @@ from retain.api.rendering import STORED_FIELDS
 from retain.base import clock
 from retain.base.canonical import JsonText
 from retain.kinds.items import Match, PlacedItem
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from retain.kinds.items import Match, PlacedItem
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message
 

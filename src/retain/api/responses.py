@@ -14,7 +14,7 @@ from starlette.responses import Response
 from retain.api.rendering import as_json
 from retain.auth.idempotency import StoredResponse
 from retain.base import clock
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.messages.message import Message
 
 _encode = msgspec.json.Encoder().encode

@@ -40,7 +40,7 @@ from retain.base.clock import parse_time
 from retain.base.errors import Invalid
 from retain.kinds.interactions import Usage
 from retain.kinds.items import Match, PlacedItem
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.kinds.refs.reference import Output
 from retain.kinds.state import Item
 from retain.memory import Scope

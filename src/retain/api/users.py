@@ -7,7 +7,7 @@ from datetime import datetime
 
 from retain.base import canonical, clock, limits
 from retain.kinds.items.item import area_of
-from retain.kinds.kind import Page, decode_cursor, make_page
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Database, Row, Transaction
 
 _NEWEST = 2**62

@@ -22,7 +22,7 @@ from typing import Any
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base import canonical, clock
 from retain.base.errors import Invalid, NotFound, RetainError, TooLarge, Unauthorized
-from retain.kinds.kind import Page, decode_cursor, make_page
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import EVERY_TENANT, Database, Row, Transaction
 from retain.storage.writer import Change, Writer
 

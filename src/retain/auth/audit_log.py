@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from retain.base import canonical, clock, masking
-from retain.kinds.kind import Check, Page, decode_cursor, make_page
+from retain.kinds.kind import Check
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Database, Row, Transaction
 from retain.storage.erase import hash_subject
 

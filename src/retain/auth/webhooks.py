@@ -21,7 +21,7 @@ from retain.base import canonical, clock, limits, outgoing
 from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.base.outgoing import RequestFailed
 from retain.kinds import KINDS
-from retain.kinds.kind import Page, decode_cursor, make_page
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage import outbox
 from retain.storage.database import Database, Row, Transaction
 from retain.storage.outbox import EVENT_COLUMNS, Event, event_from_row

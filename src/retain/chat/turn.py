@@ -42,7 +42,8 @@ from retain.jobs.summarize import fold_after_turn
 from retain.kinds.agents import Agent
 from retain.kinds.extra_tools import ExtraTool, ToolFailure, function_tools
 from retain.kinds.interactions import Usage
-from retain.kinds.kind import Services, encode_cursor
+from retain.kinds.kind import Services
+from retain.kinds.page import encode_cursor
 from retain.kinds.sessions import Session
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope

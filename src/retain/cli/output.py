@@ -14,8 +14,8 @@ from typing import Any
 
 from retain.api.rendering import as_json
 from retain.kinds.items import Match, PlacedItem
-from retain.kinds.kind import Page
 from retain.kinds.notes import Note
+from retain.kinds.page import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message
 from retain.text.view import View

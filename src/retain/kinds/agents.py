@@ -11,7 +11,8 @@ from typing import Any
 
 from retain.base import canonical, clock, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
-from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.kind import Kind, Table
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Transaction
 
 AGENT_COLUMNS = """name, prompt, model, tools, color, icon, version, created_at, updated_at,

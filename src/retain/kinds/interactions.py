@@ -12,7 +12,8 @@ from retain.base import canonical, clock, ids, limits
 from retain.base.errors import Invalid
 from retain.base.masking import derived
 from retain.base.settings import Settings
-from retain.kinds.kind import Kind, Owner, Page, Table, decode_cursor, make_page, own_session
+from retain.kinds.kind import Kind, Owner, Table, own_session
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Row, Sent, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 

@@ -1,14 +1,11 @@
-"""The base of every kind: owner, services, pages and cursors."""
+"""The base of every kind: its owner and its services."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import functools
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
@@ -46,13 +43,9 @@ __all__ = [
     "Check",
     "Kind",
     "Owner",
-    "Page",
     "Services",
     "Source",
     "Table",
-    "decode_cursor",
-    "encode_cursor",
-    "make_page",
     "own_session",
 ]
 
@@ -135,23 +128,6 @@ class Services:
         return RecordedEmbedder(
             self.embedder, lambda call: self.record(self, owner, "embed", call, None), seconds
         )
-
-
-@dataclass(frozen=True)
-class Page(Generic[Record]):
-    """A page of a list. Pass `next` as `after` to get the next page; it is None at the end."""
-
-    items: list[Record]
-    next: str | None = None
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: int) -> Record:
-        return self.items[index]
 
 
 class Kind:
@@ -323,40 +299,3 @@ def own_session(tx: Transaction, owner: Owner, session: str) -> int:
     if row is None:
         raise NotFound(what="session", id=session)
     return int(row[0])
-
-
-def make_page(
-    records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]
-) -> Page[Record]:
-    """Return a page from up to `limit + 1` records: an extra record means that there are more."""
-    if len(records) <= limit:
-        return Page(records)
-    records = records[:limit]
-    return Page(records, encode_cursor(cursor(records[-1])))
-
-
-def encode_cursor(values: list[Any]) -> str:
-    """Return values as an opaque cursor."""
-    text = json.dumps(values, separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
-    """Return the values of a cursor; raise Invalid if it is malformed.
-
-    `types` are the expected types; `[str, ...]` means any number of texts.
-    """
-    try:
-        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, TypeError, RecursionError, binascii.Error):
-        values = None
-    if types[1:] == [...] and isinstance(values, list) and values:
-        types = types[:1] * len(values)
-    if isinstance(values, list) and [type(value) for value in values] == types:
-        for value in values:
-            if isinstance(value, str):
-                canonical.key(value, "after")
-            else:
-                canonical.check_integer(value, "after", 0, 2**62)
-        return values
-    raise Invalid(field="after", problem="is not a valid cursor; use `next` of the previous page")

@@ -20,7 +20,8 @@ from retain.base import canonical, clock, limits, tokens
 from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds.entries.entry import REVIEWERS
 from retain.kinds.indexing import index_id, index_id_sql
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.kind import Check, Kind, Table
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, RecallScope, Section
 from retain.kinds.tool import Answer, Effect, Tool, schema
 from retain.search.chunk import Chunk, split

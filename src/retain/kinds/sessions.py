@@ -11,7 +11,8 @@ from typing import Any
 from retain.base import canonical, clock, ids, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds.facts.changes import ALL_MESSAGES, remove_evidence
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
+from retain.kinds.kind import Check, Kind, Table, own_session
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 

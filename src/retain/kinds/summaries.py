@@ -19,7 +19,8 @@ from typing import Any
 from retain.base import canonical, clock, limits, masking
 from retain.base import tokens as counting
 from retain.base.errors import Conflict, NotFound, StorageError
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
+from retain.kinds.kind import Check, Kind, Table, own_session
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, Section
 from retain.messages import folding, pairing
 from retain.messages.content import is_notice

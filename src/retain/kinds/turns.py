@@ -10,7 +10,8 @@ from typing import Any
 
 from retain.base import canonical, clock, ids
 from retain.base.errors import NotFound
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
+from retain.kinds.kind import Check, Kind, Table, own_session
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 

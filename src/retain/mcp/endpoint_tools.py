@@ -23,7 +23,7 @@ from retain.context.assemble import Context
 from retain.kinds import KINDS
 from retain.kinds.entries.entry import Entry
 from retain.kinds.facts.fact import Fact
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.kinds.tool import Answer
 from retain.mcp.mcp_caller import McpCaller
 from retain.mcp.memory_tools import call_result, tool_annotations

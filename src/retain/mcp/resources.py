@@ -12,7 +12,7 @@ from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextReso
 from retain.base.errors import NotFound
 from retain.chat.images import MAX_IMAGE_BYTES, media_of
 from retain.kinds.entries.entry import indent_continuation
-from retain.kinds.kind import decode_cursor, encode_cursor
+from retain.kinds.page import decode_cursor, encode_cursor
 from retain.mcp.mcp_caller import McpCaller
 from retain.memory import Scope
 from retain.messages import placeholder

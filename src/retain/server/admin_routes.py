@@ -27,7 +27,7 @@ from retain.auth.audited_writer import Action, acting_as, is_audited
 from retain.auth.principal import Principal
 from retain.base import canonical, limits
 from retain.base.errors import Full
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.memory import Memory
 from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator

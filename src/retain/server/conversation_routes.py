@@ -19,7 +19,7 @@ from retain.base import clock
 from retain.base.errors import Invalid
 from retain.chat.caller import Caller
 from retain.chat.session import enter
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.messages.content import spoken_text

@@ -22,7 +22,7 @@ from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Principal
 from retain.auth.webhooks import EVENT_KINDS, DeadLetter, TestResult, Webhook, Webhooks
 from retain.base.errors import Conflict
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.server.api_route import ApiRoute
 from retain.server.key_routes import PageRequest
 from retain.server.request_authenticator import RequestAuthenticator

@@ -26,7 +26,7 @@ from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base import clock
 from retain.base.errors import Forbidden
-from retain.kinds.kind import Page
+from retain.kinds.page import Page
 from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
 

@@ -15,7 +15,8 @@ from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
 from retain.api.responses import MessageRows
 from retain.base.errors import RetainError
 from retain.kinds.interactions import Usage
-from retain.kinds.kind import Observer, Owner, Page, Services
+from retain.kinds.kind import Observer, Owner, Services
+from retain.kinds.page import Page
 from retain.kinds.tool import Answer, Tool
 from retain.kinds.turns import Turn
 from retain.memory import Memory

@@ -28,7 +28,8 @@ from retain.kinds.checkpoints.checkpoint import (
     namespace,
     needed,
 )
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, encode_cursor
+from retain.kinds.kind import Check, Kind, Table
+from retain.kinds.page import Page, decode_cursor, encode_cursor
 from retain.storage.database import Row, Transaction
 
 _LOOKUP_WIDTHS = (3, 8, 24)

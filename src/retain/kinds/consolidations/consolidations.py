@@ -31,8 +31,9 @@ from retain.kinds.consolidations import draft
 from retain.kinds.consolidations.draft import Draft, JournalEntry
 from retain.kinds.entries import entry, review
 from retain.kinds.entries.entry import JOURNAL_WINDOW_MICROS, Review
-from retain.kinds.kind import Check, Kind, Owner, Page, Services, Table, decode_cursor, make_page
+from retain.kinds.kind import Check, Kind, Owner, Services, Table
 from retain.kinds.knowledge import knowledge, sources
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.storage.database import Row, Transaction
 
 Status = Literal["proposed", "accepted", "refused", "undone", "passed"]

@@ -37,7 +37,8 @@ from retain.kinds.entries.entry import (
     with_signs,
 )
 from retain.kinds.entries.review import queued_rows
-from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.kind import Kind, Table
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
 from retain.messages import placeholder

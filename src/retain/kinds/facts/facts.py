@@ -61,7 +61,8 @@ from retain.kinds.facts.fact import (
 )
 from retain.kinds.facts.profile import profile_section, profile_text, read_profile
 from retain.kinds.facts.reading import INSTRUCTION_PROBLEM, instructs_agent, may_instruct_agent
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.kind import Check, Kind, Table
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
 from retain.search.query import Hit

@@ -18,7 +18,7 @@ from retain.base import canonical, clock
 from retain.base.canonical import Json, JsonText
 from retain.base.errors import Invalid
 from retain.kinds.indexing import index_id
-from retain.kinds.kind import decode_cursor
+from retain.kinds.page import decode_cursor
 from retain.search.index import split_text
 from retain.search.reindexer import Findable
 from retain.search.reindexer import Place as IndexKey

@@ -35,7 +35,8 @@ from retain.kinds.items.item import (
     placed_item,
     split_names,
 )
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.kind import Check, Kind, Table
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.search import query as query_steps
 from retain.search.query import Hit

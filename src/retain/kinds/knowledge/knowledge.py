@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from retain.base import canonical, clock, ids, limits
 from retain.base.errors import Invalid, NotFound
 from retain.kinds import search_scope
-from retain.kinds.kind import Check, Kind, Page, Services, Table, decode_cursor, make_page
+from retain.kinds.kind import Check, Kind, Services, Table
 from retain.kinds.knowledge import sources
 from retain.kinds.knowledge.document import (
     COLUMNS,
@@ -31,6 +31,7 @@ from retain.kinds.knowledge.document import (
     index_row,
 )
 from retain.kinds.knowledge.sources import Progress, Source
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.search_scope import SearchResults
 from retain.search import words
 from retain.search.query import Hit

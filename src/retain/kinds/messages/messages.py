@@ -12,9 +12,10 @@ from typing import Any
 from retain.base import canonical, clock
 from retain.base.errors import Invalid, KeyReused, NotFound, OutOfOrder
 from retain.kinds.facts.changes import remove_evidence
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
+from retain.kinds.kind import Check, Kind, Table, own_session
 from retain.kinds.messages import new_message
 from retain.kinds.messages.message_index import MESSAGE_INDEX
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.messages.content import Content
 from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_content, records

@@ -18,17 +18,8 @@ from retain.base.errors import (
     RetainError,
 )
 from retain.kinds import search_scope
-from retain.kinds.kind import (
-    Check,
-    Kind,
-    Owner,
-    Page,
-    Services,
-    Table,
-    decode_cursor,
-    make_page,
-    own_session,
-)
+from retain.kinds.kind import Check, Kind, Owner, Services, Table, own_session
+from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.refs import message_refs, reference
 from retain.kinds.refs.reference import COLUMNS, REF_INDEX, Output, Ref
 from retain.kinds.refs.reference_tools import MemoryHits, similar_keys, tools

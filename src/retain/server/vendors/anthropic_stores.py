@@ -23,7 +23,7 @@ from retain.base import limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.kinds.items import PlacedItem as Item
 from retain.kinds.items.item import ordered
-from retain.kinds.kind import encode_cursor
+from retain.kinds.page import encode_cursor
 from retain.memory import Scope
 from retain.server.vendors import anthropic_formats as formats
 from retain.server.vendors.anthropic_formats import MAX_FULL_RECORDS, MAX_PATH_NAMES, Json, Query

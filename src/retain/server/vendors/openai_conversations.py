@@ -16,7 +16,7 @@ from typing import Any, Literal
 from retain.base import ids
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.chat.session import AGENT, USER
-from retain.kinds.kind import encode_cursor
+from retain.kinds.page import encode_cursor
 from retain.kinds.sessions import Session, get_locked
 from retain.memory import Scope
 from retain.messages.formats import openai
