@@ -410,6 +410,18 @@ def test_tool_calls_are_audited(local_memory: Memory) -> None:
     ]
 
 
+def test_every_tool_that_changes_memory_is_audited_as_a_verb(local_memory: Memory) -> None:
+    """A tool whose action were missing would be audited, and authorized, under its own name."""
+    verbs = {endpoint.name for endpoint in ENDPOINTS}
+    actions = {
+        operation.action
+        for tool in local_memory.scope().tools()
+        for operation in [tool._operation(None), *tool.operations.values()]
+        if operation.effect != "read"
+    }
+    assert {"entries_add", "notes_clear", "state_set"} <= actions <= verbs
+
+
 # -- over HTTP ---------------------------------------------------------------------------------------------------------
 
 INITIALIZE = {

@@ -23,7 +23,7 @@ from retain.kinds.indexing import index_id, index_id_sql
 from retain.kinds.kind import Check, Kind, Table
 from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, RecallScope, Section
-from retain.kinds.tool import Answer, Effect, Tool, schema
+from retain.kinds.tool import Answer, Operation, Tool, schema
 from retain.search.chunk import Chunk, split
 from retain.search.query import Hit
 from retain.search.reindexer import Findable, Place
@@ -401,7 +401,7 @@ class Notes(Kind):
                 self._manage,
                 "Manage long-term memory",
                 _ANSWER,
-                operations=_EFFECTS,
+                operations=OPERATIONS,
             )
         ]
 
@@ -585,7 +585,17 @@ def _lines(text: str) -> list[str]:
     return [*result, last] if last else result
 
 
-OPERATIONS: dict[str, tuple[str, ...]] = {
+OPERATIONS = {
+    "read": Operation("read", "notes_read"),
+    "overwrite": Operation("write", "notes_overwrite"),
+    "append": Operation("write", "notes_append"),
+    "prepend": Operation("write", "notes_prepend"),
+    "delete_section_by_header": Operation("delete", "notes_delete_section"),
+    "replace_section_by_header": Operation("write", "notes_replace_section"),
+    "delete_all_notes": Operation("delete", "notes_clear"),
+}
+"""The operations of the tool."""
+_NEEDED_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "read": (),
     "overwrite": ("content",),
     "append": ("content",),
@@ -594,28 +604,20 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "replace_section_by_header": ("content", "section_header"),
     "delete_all_notes": (),
 }
-"""The operations of the tool, and the arguments that each one needs."""
 
 
 def _argument_problem(operation: str, name: str, value: str) -> str:
     """Return the problem with an argument of the tool; empty if there is none."""
-    is_needed = name in OPERATIONS[operation]
+    is_needed = name in _NEEDED_ARGUMENTS[operation]
     if is_needed and not value.strip():
         return f"{operation} needs the argument '{name}', and it must not be blank."
     if not is_needed and value.strip():
-        *others, last = (other for other, needs in OPERATIONS.items() if name in needs)
+        *others, last = (other for other, needs in _NEEDED_ARGUMENTS.items() if name in needs)
         choices = f"{', '.join(others)} or {last}"
         return f"{operation} does not take the argument '{name}'; did you mean {choices}?"
     return ""
 
 
-def _effect(operation: str) -> Effect:
-    if operation == "read":
-        return "read"
-    return "delete" if operation.startswith("delete") else "write"
-
-
-_EFFECTS: dict[str, Effect] = {operation: _effect(operation) for operation in OPERATIONS}
 _ANSWER = schema(
     ("success", "operation", "version"),
     success={"const": True},

@@ -438,7 +438,7 @@ _SESSION = (
     + _WITH_LAST_MESSAGE
     + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
 )
-# A removed message has chatter 2 and does not count.
+# A removed message (`chatter` 2) does not count.
 _WITH_MESSAGES = """and (:min_messages < 1 or exists (
              select 1 from messages where messages.tenant = :tenant and session_id = sessions.id and chatter < 2)) """
 _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _WITH_MESSAGES

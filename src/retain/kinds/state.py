@@ -189,6 +189,7 @@ class State(Kind):
                 self._put,
                 "Set state",
                 _DONE,
+                action="state_set",
                 repeatable=True,
             ),
             Tool(
@@ -208,6 +209,7 @@ class State(Kind):
                 "Remove state",
                 _DONE,
                 "delete",
+                action="state_remove",
                 repeatable=True,
             ),
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from retain.base.error_text import error_text
 from retain.base.errors import RetainError, StorageError
@@ -17,22 +17,15 @@ from retain.base.masking import Policy, mask_personal_json
 Answer = dict[str, Any]
 Effect = Literal["read", "write", "delete"]
 """The effect of a call on memory: read it, add to or change it, or delete from it."""
-_VERBS = {
-    "save_to_journal": "entries_add",
-    "save_to_core": "entries_add",
-    "save_to_whiteboard": "entries_add",
-    "remember_fact": "facts_add",
-    "correct_fact": "facts_correct",
-    "store_memory": "refs_add",
-    "set_state": "state_set",
-    "remove_state": "state_remove",
-    "overwrite": "notes_overwrite",
-    "append": "notes_append",
-    "prepend": "notes_prepend",
-    "replace_section_by_header": "notes_replace_section",
-    "delete_section_by_header": "notes_delete_section",
-    "delete_all_notes": "notes_clear",
-}
+
+
+class Operation(NamedTuple):
+    """What one value of the argument `operation` does, for a tool that has this argument."""
+
+    effect: Effect
+    action: str
+
+
 _PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -56,31 +49,32 @@ class Tool:
     answers: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     """The JSON schema of a successful answer."""
     effect: Effect = "write"
-    operations: Mapping[str, Effect] = field(default_factory=dict)
-    """The effect of each value of the argument `operation`, if any; the first is the default."""
+    action: str = ""
+    """The verb that a call is in the audit log, such as `state_set`; default: the tool's name."""
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+    """The values of the argument `operation`, if any; the first is the default."""
     repeatable: bool = False
     """True if repeating a call changes nothing more."""
 
     def effect_of(self, arguments: Mapping[str, Any] | None) -> Effect:
         """Return the effect of a call with these arguments."""
-        operation = (arguments or {}).get("operation") or next(iter(self.operations), "")
-        return (
-            self.operations.get(operation, self.effect)
-            if isinstance(operation, str)
-            else self.effect
-        )
+        return self._operation(arguments).effect
 
     def action_of(self, arguments: Mapping[str, Any] | None) -> str:
         """Return the name of a call in the audit log: that of the verb that it calls."""
-        operation = (arguments or {}).get("operation") or next(iter(self.operations), self.name)
-        return _VERBS.get(str(operation), self.name)
+        return self._operation(arguments).action
+
+    def _operation(self, arguments: Mapping[str, Any] | None) -> Operation:
+        name = (arguments or {}).get("operation") or next(iter(self.operations), "")
+        whole = Operation(self.effect, self.action or self.name)
+        return self.operations.get(name, whole) if isinstance(name, str) else whole
 
     def limited(self, allowed: Collection[str]) -> Tool | None:
         """Return the tool with only the allowed effects; None if nothing is left."""
         if not self.operations:
             return self if self.effect in allowed else None
         operations = [
-            operation for operation, effect in self.operations.items() if effect in allowed
+            name for name, operation in self.operations.items() if operation.effect in allowed
         ]
         if not operations or len(operations) == len(self.operations):
             return self if operations else None

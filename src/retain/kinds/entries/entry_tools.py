@@ -91,6 +91,7 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
             save_to_journal,
             "Save to journal",
             _answer_schema("expires_around"),
+            action="entries_add",
         ),
         Tool(
             "save_to_core",
@@ -99,6 +100,7 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
             save_to_core,
             "Save to core memory",
             _answer_schema("note"),
+            action="entries_add",
         ),
         Tool(
             "save_to_whiteboard",
@@ -107,6 +109,7 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
             save_to_whiteboard,
             "Save to whiteboard",
             _answer_schema("board"),
+            action="entries_add",
         ),
     ]
 

@@ -158,6 +158,7 @@ def tools(
             remember,
             "Remember a fact",
             _SAVED,
+            action="facts_add",
         ),
         Tool(
             "correct_fact",
@@ -167,6 +168,7 @@ def tools(
             replace,
             "Correct a fact",
             _SAVED,
+            action="facts_correct",
         ),
         Tool(
             "what_do_you_know",

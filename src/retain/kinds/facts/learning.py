@@ -44,7 +44,7 @@ from retain.kinds.facts.resolution import (
     stored_predicate,
 )
 from retain.messages.content import is_notice
-from retain.messages.message import Message, records
+from retain.messages.message import TURN, Message, records
 from retain.search.index import Index
 from retain.storage.database import Transaction
 
@@ -105,7 +105,7 @@ def read_batch(tx: Transaction, session: str) -> Batch | None:
     token_count = 0
     upto = position
     for message, (*_, chatter) in zip(messages, rows, strict=True):
-        turn = _turn(message, user, is_imported) if chatter == 0 else None
+        turn = _turn(message, user, is_imported) if chatter == TURN else None
         if turn is not None:
             token_count += message.tokens
             if turns and (len(turns) == MAX_TURNS or token_count > MAX_TURN_TOKENS):

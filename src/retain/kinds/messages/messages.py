@@ -18,7 +18,17 @@ from retain.kinds.messages.message_index import MESSAGE_INDEX
 from retain.kinds.page import Page, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.messages.content import Content
-from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_content, records
+from retain.messages.message import (
+    COLUMNS,
+    REMOVED,
+    TRAFFIC,
+    TURN,
+    Message,
+    NewMessage,
+    Role,
+    merge_content,
+    records,
+)
 from retain.messages.shortening import prompt_tokens
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
@@ -54,7 +64,7 @@ _BLANK_MESSAGE = """update messages set content = :content, chatter = 2, author 
                     tokens_out = null, cost = null
              where tenant = :tenant and session_id = :session and seq = :seq and chatter < 2"""
 _REMOVED_CONTENT = '{"removed":true}'
-"""Content of a removed message; its row stays, with `chatter` 2, so that no number is missing."""
+"""Content of a removed message."""
 _DELETE_MENTIONS = (
     "delete from mentions where tenant = :tenant and session_id = :session and seq = :seq"
 )
@@ -233,7 +243,7 @@ class Messages(Kind):
 
         def work(tx: Transaction) -> Message:
             own_session(tx, self._owner, session)
-            messages = _between(tx, session, seq, seq, 1)
+            messages = _between(tx, session, seq, seq)
             if not messages:
                 raise NotFound(what="message", id=seq)
             return messages[0]
@@ -261,7 +271,7 @@ class Messages(Kind):
 
         def work(tx: Transaction) -> Message:
             last, _, _ = self._lock(tx, session)
-            rows = tx.all(_NEWEST_MESSAGES, session=session, upto=last, chatter=1, size=1)
+            rows = tx.all(_NEWEST_MESSAGES, session=session, upto=last, chatter=TRAFFIC, size=1)
             if not rows:
                 raise NotFound(what="message", id=last)
             self._remove(tx, session, rows[0][0])
@@ -284,7 +294,7 @@ class Messages(Kind):
                 tx.send(statement, session=session)
             self._services.index.remove(tx, self.name, session)
             tx.send(_RESET_SESSION, session=session, next=last + 1)
-            return sum(chatter < 2 for (chatter,) in removed)
+            return sum(chatter != REMOVED for (chatter,) in removed)
 
         return self._write("clear", work, session=session, long=True)
 
@@ -403,10 +413,10 @@ class Messages(Kind):
                 is_too_large = stored > _MAX_STORED_WINDOWS * tokens
                 is_step = start // _START_STEP != seq // _START_STEP
                 if is_too_large and has_user_message and is_step:
-                    return _between(tx, session, start, _MAX_SEQ, 1), False
+                    return _between(tx, session, start, _MAX_SEQ), False
                 start = seq
                 stored += min(cost, tokens)  # one huge message does not push out the others
-                has_calls = chatter == 1 and role == "assistant"
+                has_calls = chatter == TRAFFIC and role == "assistant"
                 spent += prompt_tokens(role, cost, has_calls, tokens)
                 has_user_message = has_user_message or role == "user"
             if len(rows) < size or start > rows[-1][0]:
@@ -415,7 +425,7 @@ class Messages(Kind):
             size = _MAX_ROWS_PER_READ
         else:
             is_complete = start <= first
-        messages = _between(tx, session, start, _MAX_SEQ, 1) if start < _MAX_SEQ else []
+        messages = _between(tx, session, start, _MAX_SEQ) if start < _MAX_SEQ else []
         return messages, is_complete
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
@@ -453,7 +463,7 @@ class Messages(Kind):
 
     def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
         """Return the messages that the first call with the key added, without removed messages."""
-        return _between(tx, session, *self.numbers(tx, session, key, hashed), 1)
+        return _between(tx, session, *self.numbers(tx, session, key, hashed))
 
     def numbers(self, tx: Transaction, session: str, key: str, hashed: str) -> tuple[int, int]:
         """Return the first and the last message number of the first call with the key."""
@@ -489,7 +499,7 @@ class Messages(Kind):
 
         def work(tx: Transaction) -> list[Message]:
             begin = max(own_session(tx, self._owner, session), start + 1)
-            return _between(tx, session, begin, _MAX_SEQ, 1, size + 1)
+            return _between(tx, session, begin, _MAX_SEQ, size + 1)
 
         return make_page(self._read(work, allow_replica=True), size, lambda message: [message.seq])
 
@@ -515,7 +525,7 @@ def window_rows(
     if minutes is not None:
         canonical.amount(minutes, "minutes")
     owner = messages._owner
-    chatter = 0 if turns_only else 1
+    chatter = TURN if turns_only else TRAFFIC
     upto = _MAX_SEQ if before is None else before - 1
 
     if last is not None and minutes is None and tokens is None:
@@ -547,14 +557,15 @@ def window_rows(
 
 
 def _between(
-    tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _MAX_SEQ
+    tx: Transaction, session: str, first: int, last: int, size: int = _MAX_SEQ
 ) -> list[Message]:
-    return records(session, _rows_between(tx, session, first, last, chatter, size))
+    return records(session, _rows_between(tx, session, first, last, TRAFFIC, size))
 
 
 def _rows_between(
     tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _MAX_SEQ
 ) -> list[Row]:
+    """Return the rows between two numbers whose `chatter` is at most the given value."""
     return tx.all(
         _MESSAGES_BETWEEN, session=session, first=first, last=last, chatter=chatter, size=size
     )

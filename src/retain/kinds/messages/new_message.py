@@ -17,7 +17,7 @@ from retain.kinds.messages.message_index import message_rows, searchable_texts
 from retain.messages import pairing, placeholder
 from retain.messages.content import Content
 from retain.messages.content import parse_content as read_content
-from retain.messages.message import ROLES, NewMessage, message_fields
+from retain.messages.message import ROLES, TRAFFIC, TURN, NewMessage, message_fields
 from retain.messages.shortening import is_long_text
 from retain.search.search_engine import Item
 
@@ -50,11 +50,11 @@ def row(
         "author": None
         if author is None
         else canonical.key(author, where + "author", settings.masking),
-        "chatter": int(
-            role in ("system", "tool")
-            or (role == "assistant" and calls_tools)
-            or _unsaid(role, content)
-        ),
+        "chatter": TRAFFIC
+        if role in ("system", "tool")
+        or (role == "assistant" and calls_tools)
+        or _unsaid(role, content)
+        else TURN,
         "tokens": size,
         "said": searchable_texts(role, value),
         "tokens_in": None

@@ -150,6 +150,7 @@ def tools(
             store,
             "Store a text",
             _STORED,
+            action="refs_add",
         ),
         Tool(
             "retrieve_memory",
