@@ -267,7 +267,7 @@ def test_the_threads_of_a_server_share_two_heaps(tmp_path: Path) -> None:
     script = """
 import ctypes, sys, threading
 from retain.server import serve
-serve._limit_malloc_arenas()
+serve._tune_malloc()
 ready = threading.Barrier(12)
 def work():
     block = bytearray(50_000)
@@ -285,6 +285,29 @@ libc.fclose(file)
     report = tmp_path / "heaps.xml"
     subprocess.run([sys.executable, "-c", script, str(report)], env=env, check=True)
     assert 1 <= report.read_text().count("<heap nr=") <= 2
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc has this limit")
+def test_freed_large_blocks_do_not_stay_in_the_heap() -> None:
+    """By default, glibc takes the next block of a freed size from the heap, which then grows."""
+    script = """
+import ctypes
+from retain.server import serve
+serve._tune_malloc()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+libc.free(libc.malloc(8 << 20))
+block = libc.malloc(8 << 20)
+heap = next(line for line in open("/proc/self/maps") if "[heap]" in line)
+start, end = (int(address, 16) for address in heap.split()[0].split("-"))
+print(start <= block < end)
+"""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "False\n"
 
 
 def read(connection: socket.socket, end: bytes) -> None:

@@ -46,6 +46,10 @@ GARBAGE_THRESHOLD = 20_000
 MAX_MALLOC_ARENAS = 2
 """Heaps of the C library for all threads. The default of glibc is 8 for each core. Each keeps what
 its threads freed: 30 MiB more under a mixed load, on 2 cores."""
+LARGE_BLOCK_BYTES = 256 << 10
+"""Larger blocks get their own pages, which go back to the system when they are freed. By default, glibc
+raises this limit to the largest freed block: the heap then grew from 98 to 132 MiB in three minutes
+under a mixed load, with 70 MiB in use."""
 _FINISHING = 0.8  # share of the stop time for requests; the rest is for background tasks
 _NO_KEY = """retain: no API key exists yet, so the server rejects every request.
 Create one in this database: retain keys create NAME --permissions read,write,delete,admin"""
@@ -228,7 +232,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and report that the server is ready."""
-        _limit_malloc_arenas()
+        _tune_malloc()
         await super().startup(sockets)
         gc.freeze()  # the app itself stays: do not search it for garbage again and again
         gc.set_threshold(GARBAGE_THRESHOLD)
@@ -297,15 +301,24 @@ def _end() -> None:
     os._exit(1)
 
 
-def _limit_malloc_arenas() -> None:
-    """Let all threads share a few heaps, unless MALLOC_ARENA_MAX says how many."""
-    if sys.platform != "linux" or "MALLOC_ARENA_MAX" in os.environ:
+def _tune_malloc() -> None:
+    """Let all threads share a few heaps, and return large blocks to the system.
+
+    Environment variables of glibc with other values take precedence.
+    """
+    if sys.platform != "linux":
         return
     import ctypes
 
-    m_arena_max = -8  # the parameter's number in malloc.h
+    options = {  # the numbers of the options are from malloc.h
+        "MALLOC_ARENA_MAX": (-8, MAX_MALLOC_ARENAS),
+        "MALLOC_MMAP_THRESHOLD_": (-3, LARGE_BLOCK_BYTES),
+        "MALLOC_TRIM_THRESHOLD_": (-1, 4 * LARGE_BLOCK_BYTES),
+    }
     with suppress(OSError, AttributeError):  # only glibc has this function
-        ctypes.CDLL(None).mallopt(m_arena_max, MAX_MALLOC_ARENAS)
+        for variable, (option, value) in options.items():
+            if variable not in os.environ:
+                ctypes.CDLL(None).mallopt(option, value)
 
 
 def _allow_many_files() -> None:
