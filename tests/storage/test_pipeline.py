@@ -70,12 +70,15 @@ def test_a_verb_takes_few_round_trips(me: Scope, round_trips: Callable[..., int]
     assert round_trips(lambda: me.save_turn("s", messages, usage=usage)) == 2
     assert round_trips(lambda: me.messages.window("s", last=20)) == 1
     assert round_trips(lambda: me.state.set("theme", "dark")) == 2
+    assert round_trips(lambda: me.state.get("theme")) == 1
+    assert round_trips(me.notes.read) == 1
     assert round_trips(lambda: me.items.put(("a",), "b", {"n": 1})) == 2
     assert round_trips(lambda: me.items.put(("a",), "b", {"n": 1}, fields=[])) == 2
     assert round_trips(lambda: me.items.get(("a",), "b")) == 1
     state = ("json", b"{}")
     values = {("n", "1"): state, ("messages", "1"): state}
     assert round_trips(lambda: me.checkpoints.add("t", "1", state, values=values)) == 1
+    assert round_trips(lambda: me.checkpoints.get("t")) == 1
 
 
 def test_one_round_trip_has_every_sent_statement(memory: Memory, round_trips: Any) -> None:

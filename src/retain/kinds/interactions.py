@@ -223,8 +223,8 @@ class Interactions(Kind):
         if not isinstance(split, str | None) or (by, split) not in _TOTALS:
             others = ", ".join(name for name in _SPLITS if name not in (None, by))
             raise Invalid(field="split", problem=f"must be one of {others}, not {split!r}")
-        rows = self._read(
-            lambda tx: tx.all(_TOTALS[by, split], **self._filter(since, until, model, route)),
+        rows = self._read_rows(
+            lambda tx: tx.send(_TOTALS[by, split], **self._filter(since, until, model, route)),
             allow_replica=True,
         )
         totals = [Total(_named(by, bucket), *rest) for bucket, *rest in rows]
@@ -257,8 +257,8 @@ class Interactions(Kind):
         """Return model calls, newest first."""
         size = self._limit(limit)
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
-        rows = self._read(
-            lambda tx: tx.all(
+        rows = self._read_rows(
+            lambda tx: tx.send(
                 """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
                           session_id, created_at
                    from interactions where tenant = :tenant and created_at >= :since and created_at < :until

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from retain.search.reindexer import Findable
     from retain.search.rerankers import Reranker
     from retain.storage.blobs import Blobs
-    from retain.storage.database import Database, Transaction
+    from retain.storage.database import Database, Row, Sent, Transaction
     from retain.storage.outbox import EventType
     from retain.storage.writer import Writer
 
@@ -217,6 +217,15 @@ class Kind:
         self, work: Callable[[Transaction], Record], *, allow_replica: bool = False
     ) -> Record:
         return self._database.read(self._owner.tenant, work, allow_replica=allow_replica)
+
+    def _read_rows(
+        self, work: Callable[[Transaction], Sent], *, allow_replica: bool = False
+    ) -> list[Row]:
+        """Return the rows of the last statement that `work` sends.
+
+        They are read after the commit, which then shares the statement's round trip.
+        """
+        return self._read(work, allow_replica=allow_replica).rows()
 
     def _write(
         self,

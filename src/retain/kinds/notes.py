@@ -177,8 +177,8 @@ class Notes(Kind):
     def read(self) -> Note:
         """Return the document; empty, at version 0, if there are no notes yet."""
         key = self._key()
-        row = self._read(lambda tx: tx.one(_SELECT_NOTE, **key))
-        return _note(row) if row else EMPTY_NOTE
+        rows = self._read_rows(lambda tx: tx.send(_SELECT_NOTE, **key))
+        return _note(rows[0]) if rows else EMPTY_NOTE
 
     def overwrite(self, text: str, *, if_version: int | None = None) -> Note:
         """Set the whole document."""
@@ -220,8 +220,8 @@ class Notes(Kind):
         key = self._key()
         size = self._limit(limit)
         (start,) = decode_cursor(after, [int]) if after else (2**62,)
-        rows = self._read(
-            lambda tx: tx.all(
+        rows = self._read_rows(
+            lambda tx: tx.send(
                 """select version, operation, source, text, created_at from note_versions
                    where tenant = :tenant and user_id = :user and agent = :agent
                    and version < :start

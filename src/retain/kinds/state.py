@@ -20,7 +20,7 @@ from retain.search import search_engine
 from retain.search.index import split_text
 from retain.search.query import Hit
 from retain.search.reindexer import Findable, Place
-from retain.storage.database import Row, Transaction
+from retain.storage.database import Row, Sent, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 
 MAX_ITEMS_IN_PROMPT = 50
@@ -267,13 +267,12 @@ class State(Kind):
         """Return a key with its value, unless it has expired."""
         canonical.key(key, "key")
 
-        def work(tx: Transaction) -> Item:
-            item = self._find(tx, self._place(tx, area)["area"], key)
-            if item is None:
-                raise NotFound(what="state", id=key)
-            return item
-
-        return self._read(work)
+        rows = self._read_rows(
+            lambda tx: tx.send(_FIND, area=self._place(tx, area)["area"], key=key)
+        )
+        if not rows:
+            raise NotFound(what="state", id=key)
+        return _item(rows[0])
 
     def list(
         self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None
@@ -284,8 +283,8 @@ class State(Kind):
         size = self._limit(limit)
         (start,) = decode_cursor(after, [str]) if after else ("",)
 
-        def work(tx: Transaction) -> Sequence[Row]:
-            return tx.all(
+        def work(tx: Transaction) -> Sent:
+            return tx.send(
                 """select area, key, value, version, expires_at, created_at, updated_at from state
                    where tenant = :tenant and area = :area and key > :start and key >= :prefix and key < :end
                    and (expires_at is null or expires_at > :now) order by key limit :size""",
@@ -297,7 +296,7 @@ class State(Kind):
             )
 
         return make_page(
-            [_item(row) for row in self._read(work, allow_replica=True)],
+            [_item(row) for row in self._read_rows(work, allow_replica=True)],
             size,
             lambda item: [item.key],
         )
@@ -402,12 +401,7 @@ class State(Kind):
         return f"the state {hit.title}"
 
     def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
-        row = tx.one(
-            """select area, key, value, version, expires_at, created_at, updated_at from state
-               where tenant = :tenant and area = :area and key = :key and (expires_at is null or expires_at > :now)""",
-            area=area,
-            key=key,
-        )
+        row = tx.one(_FIND, area=area, key=key)
         return _item(row) if row else None
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
@@ -425,6 +419,8 @@ class State(Kind):
         return {"area": stored, "user": None, "session": session, "owner": row[0]}
 
 
+_FIND = """select area, key, value, version, expires_at, created_at, updated_at from state
+           where tenant = :tenant and area = :area and key = :key and (expires_at is null or expires_at > :now)"""
 _OWNER = """select user_id from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
 # Constants, joined at import: set a key over any version, over none (if_version=0), or over one.

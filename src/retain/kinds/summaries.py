@@ -27,7 +27,7 @@ from retain.messages.content import is_notice
 from retain.messages.message import Message, records
 from retain.models import summarizer
 from retain.storage import leases
-from retain.storage.database import Row, Transaction
+from retain.storage.database import Row, Sent, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 
 ROUTE = "summary"
@@ -324,9 +324,9 @@ class Summaries(Kind):
         size = self._limit(limit)
         (before,) = decode_cursor(after, [int]) if after else (_MAX_SEQ,)
 
-        def work(tx: Transaction) -> Sequence[Row]:
+        def work(tx: Transaction) -> Sent:
             own_session(tx, self._owner, session)
-            return tx.all(
+            return tx.send(
                 """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at
                    from summaries where tenant = :tenant and session_id = :session and number < :before
                    order by number desc limit :size""",
@@ -336,7 +336,7 @@ class Summaries(Kind):
             )
 
         return make_page(
-            [_summary(session, row) for row in self._read(work, allow_replica=True)],
+            [_summary(session, row) for row in self._read_rows(work, allow_replica=True)],
             size,
             lambda summary: [summary.number],
         )

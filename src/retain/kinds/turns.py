@@ -75,19 +75,18 @@ class Turns(Kind):
         """Return one turn by its id."""
         canonical.key(id, "id")
 
-        def work(tx: Transaction) -> Turn:
-            row = tx.one(
+        rows = self._read_rows(
+            lambda tx: tx.send(
                 """select turns.id, session_id, turns.first_seq, last_seq, interaction_id, report, turns.created_at
                    from turns join sessions on sessions.tenant = turns.tenant and sessions.id = turns.session_id
                    where turns.tenant = :tenant and turns.id = :id and user_id = coalesce(:user, user_id)""",
                 id=id,
                 user=self._owner.user,
             )
-            if row is None:
-                raise NotFound(what="turn", id=id)
-            return _turn(row)
-
-        return self._read(work)
+        )
+        if not rows:
+            raise NotFound(what="turn", id=id)
+        return _turn(rows[0])
 
     def list(
         self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None

@@ -144,8 +144,8 @@ class Checkpoints(Kind):
         if id is not None:
             canonical.key(id, "id")
 
-        rows = self._read(
-            lambda tx: tx.all(_WHOLE_LATEST if id is None else _WHOLE_STEP, line=line, id=id)
+        rows = self._read_rows(
+            lambda tx: tx.send(_WHOLE_LATEST if id is None else _WHOLE_STEP, line=line, id=id)
         )
         if not rows:
             raise NotFound(what="checkpoint", id=f"{thread} {id or ''}".strip())

@@ -243,8 +243,8 @@ class Consolidations(Kind):
         size = self._limit(limit)
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
         of_agent = "" if self._owner.agent is None else "and agent = :agent"
-        rows = self._read(
-            lambda tx: tx.all(
+        rows = self._read_rows(
+            lambda tx: tx.send(
                 f"""with page as (
                     select {_COLUMNS} from consolidations
                     where tenant = :tenant and status = coalesce(:status, status) and {_OF_USER}

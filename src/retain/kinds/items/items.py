@@ -171,11 +171,9 @@ class Items(Kind):
         """Return several items by namespace and key in one read; None for each missing one."""
         keys = [(self._checked_place(place), canonical.key(key, "key")) for place, key in asks]
         if len(keys) == 1:
-            # The result is read after the commit, which then shares its round trip.
-            sent = self._read(
+            rows = self._read_rows(
                 lambda tx: tx.send(_ITEM, area=self._area, place=keys[0][0], key=keys[0][1])
             )
-            rows = sent.rows()
             items: OptionalItems = [placed_item(rows[0]) if rows else None]
         else:
             items = self._read(lambda tx: self._get_several(tx, keys))

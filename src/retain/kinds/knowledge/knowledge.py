@@ -202,8 +202,8 @@ class Knowledge(Kind):
         if prefix:
             canonical.key(prefix, "prefix")
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
-        rows = self._read(
-            lambda tx: tx.all(
+        rows = self._read_rows(
+            lambda tx: tx.send(
                 f"""select {COLUMNS} from documents
                     where tenant = :tenant and {_VISIBLE} and path >= :prefix and path < :end
                     and (updated_at, id) < (:at, :id)

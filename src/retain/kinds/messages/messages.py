@@ -529,8 +529,7 @@ def window_rows(
     upto = _MAX_SEQ if before is None else before - 1
 
     if last is not None and minutes is None and tokens is None:
-        # The result is read after the commit, which then shares its round trip.
-        sent = messages._read(
+        rows = messages._read_rows(
             lambda tx: tx.send(
                 _NEWEST_OWN_MESSAGES,
                 session=session,
@@ -540,7 +539,6 @@ def window_rows(
                 size=last,
             )
         )
-        rows = sent.rows()
         if not rows:
             messages._read(lambda tx: own_session(tx, owner, session))
         return rows[::-1]

@@ -30,7 +30,7 @@ from retain.messages.message import Message
 from retain.models import Model
 from retain.search.query import Hit
 from retain.storage.blobs import Stored
-from retain.storage.database import Row, Transaction
+from retain.storage.database import Sent, Transaction
 from retain.storage.tables import OF_AGENT_SESSION
 from retain.text import describe
 from retain.text.measure import Measure
@@ -349,9 +349,9 @@ class Refs(Kind):
         The key of a long message, as its placeholder in a prompt names it, returns that message.
         """
         key = reference.checked_key(key)
-        row = self._read(lambda tx: tx.one(_SELECT_REF, key=key, user=self._owner.user))
-        if row is not None:
-            return reference.ref(row)
+        rows = self._read_rows(lambda tx: tx.send(_SELECT_REF, key=key, user=self._owner.user))
+        if rows:
+            return reference.ref(rows[0])
         message = self._read(lambda tx: self._message(tx, key))
         if message is None:
             raise self._not_found(key)
@@ -529,10 +529,10 @@ class Refs(Kind):
             and (created_at, key) < (:at, :key)
             order by created_at desc, key desc limit :size"""
 
-        def work(tx: Transaction) -> Sequence[Row]:
+        def work(tx: Transaction) -> Sent:
             if session is not None:
                 own_session(tx, self._owner, canonical.key(session, "session"))
-            return tx.all(
+            return tx.send(
                 sql,
                 user=self._owner.user,
                 session=session,
@@ -543,7 +543,7 @@ class Refs(Kind):
                 size=size + 1,
             )
 
-        refs = [reference.ref(row) for row in self._read(work, allow_replica=True)]
+        refs = [reference.ref(row) for row in self._read_rows(work, allow_replica=True)]
         return make_page(
             refs, size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
         )
