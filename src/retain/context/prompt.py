@@ -70,8 +70,7 @@ def wanted_tokens(
     """Return the number of tokens that each layer could use."""
     wants = {"window": window_tokens, "recall": recall_tokens}
     for name, section in sections.items():
-        wants[name] = sum(piece.tokens for piece in section.pieces)
-        wants[name] += SECTION_FRAME_TOKENS + section.heading_tokens
+        wants[name] = section.tokens + SECTION_FRAME_TOKENS + section.heading_tokens
         if name in ("facts", "references"):
             wants[name] += FENCE_TOKENS
     return [wants.get(name, 0) for name in LAYER_NAMES]
@@ -399,9 +398,10 @@ class PromptWriter:
 
 
 def _window_reason(line: Line, stored: Mapping[int, Message]) -> str:
-    is_shortened = (
-        " is left out" in line.message.text and line.tokens < stored[line.seq].tokens
-    ) or any(" is left out" in str(call.arguments) for call in line.message.calls)
+    message = line.message
+    is_shortened = (line.tokens < stored[line.seq].tokens and " is left out" in message.text) or (
+        message.calls and any(" is left out" in str(call.arguments) for call in message.calls)
+    )
     return "recent, shortened to fit" if is_shortened else "recent"
 
 
@@ -410,10 +410,12 @@ def _most_valuable(pieces: Sequence[Piece], room: int) -> list[Piece]:
     if sum(piece.tokens for piece in pieces) <= room:
         return list(pieces)
     chosen = []
-    for index in sorted(range(len(pieces)), key=lambda index: -pieces[index].worth):
-        if pieces[index].tokens <= room:
+    losses = [-piece.worth for piece in pieces]
+    for index in sorted(range(len(pieces)), key=losses.__getitem__):
+        cost = pieces[index].tokens
+        if cost <= room:
             chosen.append(index)
-            room -= pieces[index].tokens
+            room -= cost
     return [pieces[index] for index in sorted(chosen)]
 
 

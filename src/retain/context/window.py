@@ -233,11 +233,15 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
     is not `known` is made harmless.
     """
     shown: list[Line] = []
-    pairs = match_results(messages)
+    pairs: Mapping[tuple[int, int], tuple[int, int]] | None = None  # of calls with their results
     for index, message in enumerate(messages):
-        if not speakers.group and message.role in ("user", "assistant") and is_plain_text(message):
-            shown.append(_plain_line(message, known))
-            continue
+        if not speakers.group and message.role in ("user", "assistant"):
+            plain = message.plain_text
+            if plain is None and is_plain_text(message):
+                plain = message.text
+            if plain is not None:
+                shown.append(_plain_line(message, plain, known))
+                continue
         content = message.content
         is_own = (
             not speakers.group
@@ -250,10 +254,12 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
         results: list[Line] = []
         if message.role == "assistant" and is_own:
             calls = _with_unique_ids(message.seq, tool_calls(content))
+        if calls and pairs is None:
+            pairs = match_results(messages)
         for number, call in enumerate(calls):
             answer = message
             output: Any = NO_RESULT
-            if pair := pairs.get((index, number)):
+            if pairs and (pair := pairs.get((index, number))):
                 answer = messages[pair[0]]
                 output = tool_results(answer.role, answer.content)[pair[1]].output
             text = placeholder.verify(_output_text(output), known)
@@ -291,8 +297,7 @@ def _mark(message: Message) -> str:
     return placeholder.render_message(message.session, message.seq, message.tokens)
 
 
-def _plain_line(message: Message, known: Mapping[str, str]) -> Line:
-    text = message.text
+def _plain_line(message: Message, text: str, known: Mapping[str, str]) -> Line:
     safe = placeholder.verify(text, known)
     cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
     mark = _mark(message) if cost > limits.SHORT_TOKENS else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 
@@ -43,6 +44,11 @@ class Section:
     unread: int | None = None
     """Set for a layer whose report counts what is left out: the records that were not read."""
     heading_tokens: int = 0  # for the headings between the pieces, if all pieces are written
+
+    @cached_property
+    def tokens(self) -> int:
+        """The tokens of all pieces, without headings."""
+        return sum([piece.tokens for piece in self.pieces])
 
 
 @dataclass(frozen=True)

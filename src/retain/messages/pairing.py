@@ -25,6 +25,7 @@ _THOUGHTS = {"reasoning", "thinking", "redacted_thinking"}
 _IDS = ("tool_call_id", "tool_use_id", "call_id", "id")
 _ARGUMENTS = ("arguments", "input", "args", "action", "operation")
 _OUTPUTS = ("text", "content", "output", "result")
+_TEXT = '{"text":"'
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def is_plain_text(message: HasContent) -> bool:
     raw = getattr(message, "raw", None)
     if raw is None:
         return message.content.keys() <= {"text"}
+    if raw.find('"', len(_TEXT)) == len(raw) - 2 and raw.startswith(_TEXT):
+        return True  # most messages: one text without quotes
     return not (
         '"parts"' in raw or '"tool' in raw or '"function_call"' in raw or '"attachments"' in raw
     )

@@ -109,7 +109,8 @@ def list_item(content: str, prefix: str = "") -> str:
     Its lines after the first are indented, so that none looks like a heading, another entry, or the
     beginning of another turn.
     """
-    return f"- {indent_continuation(prefix + content)}"
+    text = prefix + content
+    return f"- {text}" if text.isprintable() else f"- {indent_continuation(text)}"
 
 
 def indent_continuation(text: str) -> str:
