@@ -205,8 +205,8 @@ def test_a_purge_merges_the_index_before_most_rows_are_gone(
         me.sessions.add("new")
         add_messages(me, 10, "new")
         assert memory.purge(days=30).messages == 1000
-        assert removed_before_merge[0] >= 400
-        assert max(removed_before_merge) <= 700  # batches adapt to the speed of the machine
+        assert removed_before_merge[0] >= 200
+        assert max(removed_before_merge) <= 400  # batches adapt to the speed of the machine
         assert removed_before_merge[-1] <= 200
         assert [hit.seq for hit in me.search("x 7", limit=1)] == [8]
         assert all(finding.ok for finding in memory.verify())

@@ -784,6 +784,23 @@ def test_the_words_of_the_tail_are_written_at_once(tmp_path: Path) -> None:
         assert memory.database.read("acme", lambda tx: tx.one(segments)) == (1, "acme")
 
 
+def test_segments_are_merged_as_rows_are_added(tmp_path: Path) -> None:
+    """SQLite only. FTS5 merges nothing by itself, and all segments of a level from 16 on at once."""
+    with Memory.open(f"sqlite:///{tmp_path}/words.db") as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        session = me.sessions.add()
+        segments = "select count(distinct segid), :tenant from search_words_idx"
+        counts = []
+        for start in range(0, 40 * TAIL, TAIL):
+            texts = [f"word {n} {n % 7}" for n in range(start, start + TAIL)]
+            me.messages.extend(session.id, [NewMessage("user", text) for text in texts])
+            counts.append((memory.database.read("acme", lambda tx: tx.one(segments)) or (0,))[0])
+        assert max(counts) <= 10
+        setting = "select v, :tenant from search_words_config where k = 'automerge'"
+        assert memory.database.read("acme", lambda tx: tx.one(setting)) == (0, "acme")
+        assert all(finding.ok for finding in memory.verify())
+
+
 def test_the_tail_of_short_processes_is_absorbed(tmp_path: Path) -> None:
     """SQLite only. A process looks at the length of the tail when it adds its first row."""
     url = f"sqlite:///{tmp_path}/short.db"

@@ -12,10 +12,10 @@ def test_batches_adapt_to_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retain.storage.pace.sleep", pauses.append)
     pace = Pace(500)
     sizes = []
-    for seconds in (0.5, 0.05, 0.02, 0.02, BATCH_SECONDS / 2, 0.001, 0.001, 0.001, 0.001):
+    for seconds in (0.5, 0.05, 0.02, 0.02, BATCH_SECONDS / 2, *[0.001] * 5):
         sizes.append(pace.size)
         pace.record_and_pause(seconds)
-    assert sizes == [500, 250, 166, 166, 166, 166, 332, 500, 500]
+    assert sizes == [500, 250, 125, 62, 31, 31, 62, 124, 248, 496]
     assert pace.size == 500
     assert pauses[0] == 2 * BATCH_SECONDS  # a purge goes on, however busy the machine is
     assert pauses[4] == BATCH_SECONDS / 2  # as long as the batch

@@ -45,6 +45,9 @@ ROWS_PER_TAIL_CHECK = 16
 ROWS_PER_READ = 8192
 SCALE_FACTOR = 10**15
 MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
+PAGE_BYTES = 4000
+MERGES_PER_PAGE = 5
+"""How often a page of FTS5 is merged in all, if 100,000 rows are added."""
 _NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
@@ -65,6 +68,11 @@ INSERT_WORDS = """insert into search_words (rowid, words)
     values (:number, iif(:tenant = '', null, :words))"""
 PUT_DIGEST = "update search_items set digest = :digest where number = :number and :tenant <> ''"
 DELETE_WORDS = "delete from search_words where rowid = :number and :tenant <> ''"
+# FTS5 would count each removed row as a written page, and merge thousands of pages at once.
+DISABLE_AUTOMERGE = """insert into search_words (search_words, rank)
+    values ('automerge', iif(:tenant = '', null, 0))"""
+MERGE_WORDS = """insert into search_words (search_words, rank)
+    values ('merge', iif(:tenant = '', null, :pages))"""
 COUNT_REMOVED = "update search_absorbed set removed = removed + :count where :tenant <> ''"
 NEWEST_NUMBER = "select coalesce(max(number), 0), :tenant from search_items"
 ABSORBED_NUMBER = "select number, :tenant from search_absorbed"
@@ -142,7 +150,7 @@ class SqliteEngine(IndexReader):
                 every_term = {*digest.words, *marks(kind, session, place)}
                 word_rows.append(_fts5_row(number, tenant, user, every_term))
                 digests.append({"number": number, "digest": digest.pack()})
-            tx.many(INSERT_WORDS, word_rows)
+            _add_words(tx, word_rows)
             tx.many(PUT_DIGEST, digests)
             after = rows[-1][0]
         tx.run("update search_absorbed set number = :number where :tenant <> ''", number=last)
@@ -193,10 +201,8 @@ class SqliteEngine(IndexReader):
             numbers=json.dumps(list(rows)),
         )
         tx.many(DELETE_WORDS, [{"number": number} for number, _ in existing])
-        tx.many(
-            INSERT_WORDS,
-            [_fts5_row(number, tx.tenant, user, rows[number]) for number, user in existing],
-        )
+        word_rows = [_fts5_row(number, tx.tenant, user, rows[number]) for number, user in existing]
+        _add_words(tx, word_rows)
         tx.run(COUNT_REMOVED, count=len(existing))
         return len(existing)
 
@@ -420,6 +426,15 @@ class SqliteEngine(IndexReader):
 def _spans(rows: Sequence[Anchor], reach: int) -> str:
     """Return the parameter of ITEMS_AROUND."""
     return json.dumps([(row.kind, row.id, row.seq - reach, row.seq + reach) for row in rows])
+
+
+def _add_words(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows into FTS5, and merge about as many pages as they will be merged into."""
+    tx.run(DISABLE_AUTOMERGE)
+    tx.many(INSERT_WORDS, rows)
+    words = " ".join(row["words"] for row in rows)
+    size = sum(map(len, set(words.split()))) + 2 * words.count(" ")
+    tx.run(MERGE_WORDS, pages=1 + MERGES_PER_PAGE * size // PAGE_BYTES)
 
 
 def _fts5_row(number: int, tenant: str, user: str | None, words: Collection[str]) -> dict[str, Any]:

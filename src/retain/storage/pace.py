@@ -12,15 +12,14 @@ MIN_PAUSE_SECONDS = 0.002
 class Pace:
     """Adapts the size of batches to the time that they take, and pauses between them.
 
-    A batch that takes longer than `BATCH_SECONDS` halves the size of the next one, down to a third
-    of the largest, and a much quicker one doubles it. With still smaller batches, FTS5 merged more
-    often by itself, and held the lock for up to 150 ms of CPU time. A pause is about as long as its
-    batch: other processes poll for the lock of a file, and would miss a short one.
+    A batch that takes longer than `BATCH_SECONDS` halves the size of the next one, down to
+    1/16 of the largest, and a much quicker one doubles it. A pause is about as long as its batch:
+    other processes poll for the lock of a file, and would miss a short one.
     """
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
-        self._smallest = max(1, largest // 3)
+        self._smallest = max(1, largest // 16)
         self.size = largest
 
     def record_and_pause(self, seconds: float) -> None:

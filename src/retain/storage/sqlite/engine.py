@@ -439,7 +439,7 @@ class SqliteDatabase:
             maintenance.copy(connection, target)
 
     def tidy_index(self) -> None:
-        if self._with_reader(maintenance.is_half_removed):
+        if self._with_reader(maintenance.needs_merge):
             self._merge_search_index()
 
     def _merge_search_index(self) -> None:
@@ -456,13 +456,16 @@ class SqliteDatabase:
 
         def merge(tx: Transaction) -> tuple[bool, float]:
             started = time.monotonic()
-            is_unfinished = maintenance.merge_search_index(_connection_of(tx), pace.size)
+            is_unfinished = maintenance.merge_search_index(
+                _connection_of(tx), pace.size, start=is_first
+            )
             return is_unfinished, time.monotonic() - started
 
-        is_unfinished = True
+        is_unfinished = is_first = True
         while is_unfinished and pages_left >= 0:
             pages_left -= pace.size
             is_unfinished, seconds = self.write(EVERY_TENANT, merge, frees_space=True)
+            is_first = False
             pace.record_and_pause(seconds)
         self.write(
             EVERY_TENANT,

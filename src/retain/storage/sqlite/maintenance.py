@@ -127,17 +127,17 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
     return is_truncated
 
 
-def is_half_removed(connection: apsw.Connection) -> bool:
-    """Return whether half of the rows in the full-text index were removed.
+def needs_merge(connection: apsw.Connection) -> bool:
+    """Return whether a fifth of the rows in the full-text index were removed.
 
     Then it should be merged before more are removed. A step of the merge ends when it has written
-    its pages, regardless of how many words of removed rows it skips. If hardly any rows are left, one
-    step skips all of them and takes long.
+    its pages, regardless of how many words of removed rows it skips. Removing a row also takes
+    longer, the more removed rows FTS5 has listed.
     """
     ((removed, remaining),) = connection.execute(
         "select removed, (select count(*) from search_words_docsize) from search_absorbed"
     ).fetchall()
-    return int(str(removed)) >= max(MIN_REMOVED_ROWS, int(str(remaining)))
+    return int(str(removed)) >= max(MIN_REMOVED_ROWS, int(str(remaining)) // 4)
 
 
 def removed_rows(connection: apsw.Connection) -> int:
@@ -162,13 +162,21 @@ def pages_of_search_index(connection: apsw.Connection) -> int:
     return int(str(count))
 
 
-def merge_search_index(connection: apsw.Connection, pages: int) -> bool:
-    """Merge the full-text index until `pages` pages are written; return whether more is left."""
-    before = connection.total_changes()
-    connection.execute(
-        "insert into search_words (search_words, rank) values ('merge', ?)", (-pages,)
-    )
-    return connection.total_changes() - before >= 2  # fewer changes: there was nothing left
+def merge_search_index(connection: apsw.Connection, pages: int, *, start: bool) -> bool:
+    """Merge the full-text index until `pages` pages are written; return whether more is left.
+
+    start: merge all segments. Otherwise, continue a merge under way before another one starts,
+        because a start also takes in the segments that others have added meanwhile.
+    """
+    for signed_pages in (-pages,) if start else (pages, -pages):
+        before = connection.total_changes()
+        # A negative number merges all segments.
+        connection.execute(
+            "insert into search_words (search_words, rank) values ('merge', ?)", (signed_pages,)
+        )
+        if connection.total_changes() - before >= 2:  # fewer changes: there was nothing to merge
+            return True
+    return False
 
 
 def forget_removed_rows(connection: apsw.Connection, count: int) -> None:
