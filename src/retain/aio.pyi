@@ -90,7 +90,11 @@ from retain.kinds.tool import AsyncTool
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope, WorkResult
 from retain.messages.content import Content
-from retain.messages.message import Message, NewMessage, Role
+from retain.messages.message import (
+    Message,
+    NewMessage,
+    Role,
+)
 from retain.models import Models
 from retain.search.embedders import Embedder
 from retain.search.reindexer import Place
