@@ -36,6 +36,8 @@ LONG_SESSION = "long"
 COLUMNS = (*RATIO_COLUMNS, "slowest 1 %", "ratio", "target", "", "errors")
 BODY = {"role": "user", "content": TEXT}
 MEBIBYTE = 1 << 20
+NO_JOBS = {"facts": "off", "embedder": "none"}
+"""Settings without which background jobs would compete with the measured requests for the cores."""
 
 
 def run(plan: Plan) -> Iterator[Table]:
@@ -59,7 +61,7 @@ def calls(
     folder = plan.new_folder()
     with (
         servers.empty(folder / "empty.log") as bare,
-        servers.retain(database, folder / "retain.log", facts="off", embedder="none") as full,
+        servers.retain(database, folder / "retain.log", **NO_JOBS) as full,
     ):
         jobs = {
             "empty": Job(bare.address, [format_request("GET", "/")]),
@@ -187,7 +189,7 @@ def overload(plan: Plan, clients: Clients) -> Table:
     limit = 256  # limits.MAX_IN_FLIGHT
     rows = []
     seconds = plan.amount(10, 4)
-    with servers.retain(database, plan.new_folder() / "overload.log") as server:
+    with servers.retain(database, plan.new_folder() / "overload.log", **NO_JOBS) as server:
         job = Job(server.address, appends(key), limit, seconds)
         clients.run(job)
         for patient in (True, False):
@@ -227,7 +229,8 @@ def overload(plan: Plan, clients: Clients) -> Table:
     return Table(
         "Overload: four times as many clients as the limit, SQLite",
         f"{limit} clients, then {4 * limit}: successful responses per second, rejected requests (429 or "
-        "503) per second, rejections without Retry-After, other errors, and the time to recover.",
+        "503) per second, rejections without Retry-After, other errors, and the time to recover. "
+        "Facts and vectors are off.",
         (
             "clients",
             "at the limit",
