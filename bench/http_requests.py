@@ -37,7 +37,7 @@ COLUMNS = (*RATIO_COLUMNS, "slowest 1 %", "ratio", "target", "", "errors")
 BODY = {"role": "user", "content": TEXT}
 MEBIBYTE = 1 << 20
 NO_JOBS = {"facts": "off", "embedder": "none"}
-"""Settings without which background jobs would compete with the measured requests for the cores."""
+"""Settings that keep background jobs from competing with the measured requests for the cores."""
 
 
 def run(plan: Plan) -> Iterator[Table]:
@@ -80,8 +80,8 @@ def calls(
         f"{CLIENTS} clients over HTTP, {engine}",
         "Requests per second, compared with an empty route on the same server library. Every request has "
         "an API key, each writer has its own session, and every append is durable before the response. "
-        "The clients, the server and the database share the cores. Facts and vectors are off: "
-        "the jobs that process the 100,000 messages would compete with the requests.",
+        "The clients, the server and the database share the cores. Facts and vectors are off, "
+        "because the jobs for the 100,000 messages would compete with the requests.",
         COLUMNS,
         [
             row("append of one message", outcomes, "append", append),

@@ -410,8 +410,10 @@ def test_tool_calls_are_audited(local_memory: Memory) -> None:
     ]
 
 
-def test_every_tool_that_changes_memory_is_audited_as_a_verb(local_memory: Memory) -> None:
-    """A tool whose action were missing would be audited, and authorized, under its own name."""
+def test_tools_that_change_memory_are_audited_under_the_names_of_endpoints(
+    local_memory: Memory,
+) -> None:
+    """Without an action, a tool would be audited and authorized under its own name."""
     verbs = {endpoint.name for endpoint in ENDPOINTS}
     actions = {
         operation.action

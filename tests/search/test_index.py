@@ -785,7 +785,7 @@ def test_the_words_of_the_tail_are_written_at_once(tmp_path: Path) -> None:
 
 
 def test_segments_are_merged_as_rows_are_added(tmp_path: Path) -> None:
-    """SQLite only. FTS5 merges nothing by itself, and all segments of a level from 16 on at once."""
+    """SQLite only. Without our merges, FTS5 would merge a level at once when it has 16 segments."""
     with Memory.open(f"sqlite:///{tmp_path}/words.db") as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         session = me.sessions.add()

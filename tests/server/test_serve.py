@@ -287,9 +287,9 @@ libc.fclose(file)
     assert 1 <= report.read_text().count("<heap nr=") <= 2
 
 
-@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc has this limit")
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc has an mmap threshold")
 def test_freed_large_blocks_do_not_stay_in_the_heap() -> None:
-    """By default, glibc takes the next block of a freed size from the heap, which then grows."""
+    """By default, glibc takes the next block of that size from the heap, which then grows."""
     script = """
 import ctypes
 from retain.server import serve

@@ -410,8 +410,8 @@ def _most_valuable(pieces: Sequence[Piece], room: int) -> list[Piece]:
     if sum(piece.tokens for piece in pieces) <= room:
         return list(pieces)
     chosen = []
-    losses = [-piece.worth for piece in pieces]
-    for index in sorted(range(len(pieces)), key=losses.__getitem__):
+    by_worth = sorted(range(len(pieces)), key=lambda index: pieces[index].worth, reverse=True)
+    for index in by_worth:
         cost = pieces[index].tokens
         if cost <= room:
             chosen.append(index)

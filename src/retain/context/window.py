@@ -233,14 +233,14 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
     is not `known` is made harmless.
     """
     shown: list[Line] = []
-    pairs: Mapping[tuple[int, int], tuple[int, int]] | None = None  # of calls with their results
+    pairs: Mapping[tuple[int, int], tuple[int, int]] | None = None  # found at the first call
     for index, message in enumerate(messages):
         if not speakers.group and message.role in ("user", "assistant"):
-            plain = message.plain_text
-            if plain is None and is_plain_text(message):
-                plain = message.text
-            if plain is not None:
-                shown.append(_plain_line(message, plain, known))
+            text = message.plain_text
+            if text is None and is_plain_text(message):
+                text = message.text
+            if text is not None:
+                shown.append(_plain_line(message, text, known))
                 continue
         content = message.content
         is_own = (

@@ -221,9 +221,9 @@ class Kind:
     def _read_rows(
         self, work: Callable[[Transaction], Sent], *, allow_replica: bool = False
     ) -> list[Row]:
-        """Return the rows of the last statement that `work` sends.
+        """Run `work` and return the rows of the statement that it returns.
 
-        They are read after the commit, which then shares the statement's round trip.
+        The rows are read after the commit, so that statement and commit share one round trip.
         """
         return self._read(work, allow_replica=allow_replica).rows()
 

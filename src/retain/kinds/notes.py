@@ -594,8 +594,8 @@ OPERATIONS = {
     "replace_section_by_header": Operation("write", "notes_replace_section"),
     "delete_all_notes": Operation("delete", "notes_clear"),
 }
-"""The operations of the tool."""
-_NEEDED_ARGUMENTS: dict[str, tuple[str, ...]] = {
+"""The operations of the tool, with their effects and audit actions."""
+_REQUIRED_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "read": (),
     "overwrite": ("content",),
     "append": ("content",),
@@ -608,11 +608,11 @@ _NEEDED_ARGUMENTS: dict[str, tuple[str, ...]] = {
 
 def _argument_problem(operation: str, name: str, value: str) -> str:
     """Return the problem with an argument of the tool; empty if there is none."""
-    is_needed = name in _NEEDED_ARGUMENTS[operation]
+    is_needed = name in _REQUIRED_ARGUMENTS[operation]
     if is_needed and not value.strip():
         return f"{operation} needs the argument '{name}', and it must not be blank."
     if not is_needed and value.strip():
-        *others, last = (other for other, needs in _NEEDED_ARGUMENTS.items() if name in needs)
+        *others, last = (other for other, needs in _REQUIRED_ARGUMENTS.items() if name in needs)
         choices = f"{', '.join(others)} or {last}"
         return f"{operation} does not take the argument '{name}'; did you mean {choices}?"
     return ""

@@ -43,7 +43,7 @@ def make_page(
 
 
 def encode_cursor(values: list[Any]) -> str:
-    """Return values as an opaque cursor."""
+    """Encode values as an opaque cursor."""
     text = json.dumps(values, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
@@ -51,7 +51,7 @@ def encode_cursor(values: list[Any]) -> str:
 def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
     """Return the values of a cursor; raise Invalid if it is malformed.
 
-    `types` are the expected types; `[str, ...]` means any number of texts.
+    `types` are the expected types; `[str, ...]` means one or more strings.
     """
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))

@@ -47,8 +47,8 @@ class Section:
 
     @cached_property
     def tokens(self) -> int:
-        """The tokens of all pieces, without headings."""
-        return sum([piece.tokens for piece in self.pieces])
+        """The number of tokens of all pieces, without headings."""
+        return sum(piece.tokens for piece in self.pieces)
 
 
 @dataclass(frozen=True)

@@ -438,7 +438,7 @@ _SESSION = (
     + _WITH_LAST_MESSAGE
     + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
 )
-# A removed message (`chatter` 2) does not count.
+# Removed messages (`chatter` 2) are not counted.
 _WITH_MESSAGES = """and (:min_messages < 1 or exists (
              select 1 from messages where messages.tenant = :tenant and session_id = sessions.id and chatter < 2)) """
 _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _WITH_MESSAGES

@@ -268,7 +268,7 @@ class State(Kind):
         canonical.key(key, "key")
 
         rows = self._read_rows(
-            lambda tx: tx.send(_FIND, area=self._place(tx, area)["area"], key=key)
+            lambda tx: tx.send(_SELECT_ITEM, area=self._place(tx, area)["area"], key=key)
         )
         if not rows:
             raise NotFound(what="state", id=key)
@@ -401,7 +401,7 @@ class State(Kind):
         return f"the state {hit.title}"
 
     def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
-        row = tx.one(_FIND, area=area, key=key)
+        row = tx.one(_SELECT_ITEM, area=area, key=key)
         return _item(row) if row else None
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
@@ -419,7 +419,7 @@ class State(Kind):
         return {"area": stored, "user": None, "session": session, "owner": row[0]}
 
 
-_FIND = """select area, key, value, version, expires_at, created_at, updated_at from state
+_SELECT_ITEM = """select area, key, value, version, expires_at, created_at, updated_at from state
            where tenant = :tenant and area = :area and key = :key and (expires_at is null or expires_at > :now)"""
 _OWNER = """select user_id from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""

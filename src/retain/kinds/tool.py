@@ -20,7 +20,7 @@ Effect = Literal["read", "write", "delete"]
 
 
 class Operation(NamedTuple):
-    """What one value of the argument `operation` does, for a tool that has this argument."""
+    """The effect and the audit action of one value of the argument `operation`."""
 
     effect: Effect
     action: str
@@ -50,7 +50,7 @@ class Tool:
     """The JSON schema of a successful answer."""
     effect: Effect = "write"
     action: str = ""
-    """The verb that a call is in the audit log, such as `state_set`; default: the tool's name."""
+    """The action in the audit log, such as `state_set`; the tool's name if empty."""
     operations: Mapping[str, Operation] = field(default_factory=dict)
     """The values of the argument `operation`, if any; the first is the default."""
     repeatable: bool = False
@@ -66,8 +66,8 @@ class Tool:
 
     def _operation(self, arguments: Mapping[str, Any] | None) -> Operation:
         name = (arguments or {}).get("operation") or next(iter(self.operations), "")
-        whole = Operation(self.effect, self.action or self.name)
-        return self.operations.get(name, whole) if isinstance(name, str) else whole
+        default = Operation(self.effect, self.action or self.name)
+        return self.operations.get(name, default) if isinstance(name, str) else default
 
     def limited(self, allowed: Collection[str]) -> Tool | None:
         """Return the tool with only the allowed effects; None if nothing is left."""

@@ -15,9 +15,10 @@ from retain.messages.content import Content, spoken_text
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)
-TURN, TRAFFIC, REMOVED = 0, 1, 2
-"""Values of the column `chatter`: a user message or final answer; a system message, tool call or
-tool result; a removed message, whose row stays so that no number is missing."""
+# Values of the column `chatter`:
+TURN = 0  # a user message or a final answer
+TRAFFIC = 1  # a system message, tool call or tool result, or a message without text of its own
+REMOVED = 2  # a removed message: its row stays, so that no number is missing
 COLUMNS = (
     "seq",
     "role",

@@ -90,7 +90,7 @@ def is_plain_text(message: HasContent) -> bool:
     if raw is None:
         return message.content.keys() <= {"text"}
     if raw.find('"', len(_TEXT)) == len(raw) - 2 and raw.startswith(_TEXT):
-        return True  # most messages: one text without quotes
+        return True  # most messages: only a text, without quotation marks
     return not (
         '"parts"' in raw or '"tool' in raw or '"function_call"' in raw or '"attachments"' in raw
     )

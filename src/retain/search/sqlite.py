@@ -45,9 +45,9 @@ ROWS_PER_TAIL_CHECK = 16
 ROWS_PER_READ = 8192
 SCALE_FACTOR = 10**15
 MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
-PAGE_BYTES = 4000
+FTS5_PAGE_BYTES = 4000
 MERGES_PER_PAGE = 5
-"""How often a page of FTS5 is merged in all, if 100,000 rows are added."""
+"""How many times merges rewrite each page of FTS5; measured while 100,000 rows were added."""
 _NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
@@ -68,10 +68,10 @@ INSERT_WORDS = """insert into search_words (rowid, words)
     values (:number, iif(:tenant = '', null, :words))"""
 PUT_DIGEST = "update search_items set digest = :digest where number = :number and :tenant <> ''"
 DELETE_WORDS = "delete from search_words where rowid = :number and :tenant <> ''"
-# FTS5 would count each removed row as a written page, and merge thousands of pages at once.
+# With automerge on, FTS5 merges many pages at once after rows were removed.
 DISABLE_AUTOMERGE = """insert into search_words (search_words, rank)
     values ('automerge', iif(:tenant = '', null, 0))"""
-MERGE_WORDS = """insert into search_words (search_words, rank)
+MERGE_PAGES = """insert into search_words (search_words, rank)
     values ('merge', iif(:tenant = '', null, :pages))"""
 COUNT_REMOVED = "update search_absorbed set removed = removed + :count where :tenant <> ''"
 NEWEST_NUMBER = "select coalesce(max(number), 0), :tenant from search_items"
@@ -429,12 +429,16 @@ def _spans(rows: Sequence[Anchor], reach: int) -> str:
 
 
 def _add_words(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows into FTS5, and merge about as many pages as they will be merged into."""
+    """Insert rows into FTS5, and merge a number of pages in proportion to their size.
+
+    So each merge is short, and the number of segments stays small.
+    """
     tx.run(DISABLE_AUTOMERGE)
     tx.many(INSERT_WORDS, rows)
     words = " ".join(row["words"] for row in rows)
-    size = sum(map(len, set(words.split()))) + 2 * words.count(" ")
-    tx.run(MERGE_WORDS, pages=1 + MERGES_PER_PAGE * size // PAGE_BYTES)
+    # Each distinct word once, and two bytes for each of its rows.
+    estimated_bytes = sum(map(len, set(words.split()))) + 2 * words.count(" ")
+    tx.run(MERGE_PAGES, pages=1 + MERGES_PER_PAGE * estimated_bytes // FTS5_PAGE_BYTES)
 
 
 def _fts5_row(number: int, tenant: str, user: str | None, words: Collection[str]) -> dict[str, Any]:

@@ -46,10 +46,10 @@ GARBAGE_THRESHOLD = 20_000
 MAX_MALLOC_ARENAS = 2
 """Heaps of the C library for all threads. The default of glibc is 8 for each core. Each keeps what
 its threads freed: 30 MiB more under a mixed load, on 2 cores."""
-LARGE_BLOCK_BYTES = 256 << 10
-"""Larger blocks get their own pages, which go back to the system when they are freed. By default, glibc
-raises this limit to the largest freed block: the heap then grew from 98 to 132 MiB in three minutes
-under a mixed load, with 70 MiB in use."""
+MMAP_THRESHOLD_BYTES = 256 << 10
+"""malloc uses mmap for larger blocks, so that freeing them returns the memory to the system. By
+default, glibc raises this threshold to the largest freed block. Then, in three minutes of mixed load,
+the heap grew from 98 to 132 MiB with 70 MiB in use."""
 _FINISHING = 0.8  # share of the stop time for requests; the rest is for background tasks
 _NO_KEY = """retain: no API key exists yet, so the server rejects every request.
 Create one in this database: retain keys create NAME --permissions read,write,delete,admin"""
@@ -304,16 +304,16 @@ def _end() -> None:
 def _tune_malloc() -> None:
     """Let all threads share a few heaps, and return large blocks to the system.
 
-    Environment variables of glibc with other values take precedence.
+    An environment variable of glibc takes precedence if it is set.
     """
     if sys.platform != "linux":
         return
     import ctypes
 
-    options = {  # the numbers of the options are from malloc.h
+    options = {  # environment variable: number of the option in malloc.h, and value
         "MALLOC_ARENA_MAX": (-8, MAX_MALLOC_ARENAS),
-        "MALLOC_MMAP_THRESHOLD_": (-3, LARGE_BLOCK_BYTES),
-        "MALLOC_TRIM_THRESHOLD_": (-1, 4 * LARGE_BLOCK_BYTES),
+        "MALLOC_MMAP_THRESHOLD_": (-3, MMAP_THRESHOLD_BYTES),
+        "MALLOC_TRIM_THRESHOLD_": (-1, 4 * MMAP_THRESHOLD_BYTES),
     }
     with suppress(OSError, AttributeError):  # only glibc has this function
         for variable, (option, value) in options.items():

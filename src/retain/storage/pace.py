@@ -12,9 +12,9 @@ MIN_PAUSE_SECONDS = 0.002
 class Pace:
     """Adapts the size of batches to the time that they take, and pauses between them.
 
-    A batch that takes longer than `BATCH_SECONDS` halves the size of the next one, down to
-    1/16 of the largest, and a much quicker one doubles it. A pause is about as long as its batch:
-    other processes poll for the lock of a file, and would miss a short one.
+    After a batch longer than `BATCH_SECONDS`, the size is halved, to no less than 1/16 of
+    the largest; after a much shorter one, it is doubled. A pause is about as long as the batch before
+    it: other processes poll for the file lock, and would miss a shorter pause.
     """
 
     def __init__(self, largest: int) -> None:

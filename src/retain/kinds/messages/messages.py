@@ -557,13 +557,14 @@ def window_rows(
 def _between(
     tx: Transaction, session: str, first: int, last: int, size: int = _MAX_SEQ
 ) -> list[Message]:
+    """Return the messages from `first` to `last`, without removed ones."""
     return records(session, _rows_between(tx, session, first, last, TRAFFIC, size))
 
 
 def _rows_between(
     tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _MAX_SEQ
 ) -> list[Row]:
-    """Return the rows between two numbers whose `chatter` is at most the given value."""
+    """Return the rows of messages from `first` to `last` whose `chatter` is at most `chatter`."""
     return tx.all(
         _MESSAGES_BETWEEN, session=session, first=first, last=last, chatter=chatter, size=size
     )

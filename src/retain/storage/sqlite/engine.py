@@ -457,7 +457,7 @@ class SqliteDatabase:
         def merge(tx: Transaction) -> tuple[bool, float]:
             started = time.monotonic()
             is_unfinished = maintenance.merge_search_index(
-                _connection_of(tx), pace.size, start=is_first
+                _connection_of(tx), pace.size, is_first=is_first
             )
             return is_unfinished, time.monotonic() - started
 

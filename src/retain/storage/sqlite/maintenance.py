@@ -128,11 +128,10 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
 
 
 def needs_merge(connection: apsw.Connection) -> bool:
-    """Return whether a fifth of the rows in the full-text index were removed.
+    """Return whether enough rows of the full-text index have been removed to merge it: a fifth.
 
-    Then it should be merged before more are removed. A step of the merge ends when it has written
-    its pages, regardless of how many words of removed rows it skips. Removing a row also takes
-    longer, the more removed rows FTS5 has listed.
+    A step of the merge ends when it has written its pages, regardless of how many words of removed
+    rows it skips. The more removed rows the index still has, the longer each further removal takes.
     """
     ((removed, remaining),) = connection.execute(
         "select removed, (select count(*) from search_words_docsize) from search_absorbed"
@@ -162,15 +161,15 @@ def pages_of_search_index(connection: apsw.Connection) -> int:
     return int(str(count))
 
 
-def merge_search_index(connection: apsw.Connection, pages: int, *, start: bool) -> bool:
+def merge_search_index(connection: apsw.Connection, pages: int, *, is_first: bool) -> bool:
     """Merge the full-text index until `pages` pages are written; return whether more is left.
 
-    start: merge all segments. Otherwise, continue a merge under way before another one starts,
-        because a start also takes in the segments that others have added meanwhile.
+    is_first: start a merge of all segments. Otherwise, continue the merge under way, and start
+        another only if there is none: it would include the segments that others add meanwhile.
     """
-    for signed_pages in (-pages,) if start else (pages, -pages):
+    # FTS5 starts a merge of all segments if the number is negative.
+    for signed_pages in (-pages,) if is_first else (pages, -pages):
         before = connection.total_changes()
-        # A negative number merges all segments.
         connection.execute(
             "insert into search_words (search_words, rank) values ('merge', ?)", (signed_pages,)
         )
