@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from retain.kinds.items import Put
 from retain.kinds.kind import Owner
 from retain.memory import TABLES as ALL
 from retain.storage.erase import hash_subject
+from retain.storage.sqlite import maintenance
 from tests.conftest import SETTINGS
 from tests.storage.behind import fill, hashes, raw
 
@@ -275,6 +278,58 @@ def test_a_purge_leaves_no_bytes(tmp_path: Path) -> None:
         now[0] += 10 * 86_400_000_000
         assert memory.purge(days=1).compacted
         assert files_with_canary(tmp_path) == []
+
+
+def test_an_erasure_beside_a_writer_leaves_no_words(tmp_path: Path) -> None:
+    """SQLite only. Each 128 new messages are a new segment of FTS5, which a merge need not include."""
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        ada = memory.scope(tenant="acme", user="ada", agent="scout")
+        bob = memory.scope(tenant="acme", user="bob", agent="scout")
+        ada.sessions.add("a")
+        bob.sessions.add("b")
+        for start in range(0, 4000, 500):
+            texts = [f"w{n:05}zqjmark" for n in range(start, start + 500)]
+            ada.messages.extend("a", [{"role": "user", "content": text} for text in texts])
+        # FTS5 stores what a word does not share with the one before, here from the number on.
+        pages = "select count(*), :tenant from search_words_data where instr(block, 'zqjmark')"
+        count, _ = memory.database.read("acme", lambda tx: tx.one(pages)) or (0, "")
+        assert count > 5
+        stop = threading.Event()
+
+        def write() -> None:
+            for number in itertools.count():
+                if stop.is_set():
+                    return
+                texts = [f"other {n} {number}" for n in range(128)]
+                bob.messages.extend("b", [{"role": "user", "content": text} for text in texts])
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        memory.erase("ada", tenant="acme")
+        stop.set()
+        writer.join()
+        removed = "select removed, :tenant from search_absorbed"
+        assert memory.database.read("acme", lambda tx: tx.one(removed)) == (0, "acme")
+        assert memory.database.read("acme", lambda tx: tx.one(pages)) == (0, "acme")
+        assert memory.database.compact()
+        assert not any(b"zqjmark" in path.read_bytes() for path in tmp_path.iterdir())
+        assert all(finding.ok for finding in memory.verify())
+
+
+def test_a_merge_that_was_not_finished_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite only."""
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("s")
+        me.messages.extend("s", [{"role": "user", "content": f"w{n}zqjmark"} for n in range(256)])
+        with monkeypatch.context() as patch:
+            patch.setattr(maintenance, "MAX_REWRITES", -1)
+            assert not memory.erase("ada", tenant="acme").compacted
+        assert any(b"zqjmark" in path.read_bytes() for path in tmp_path.iterdir())
+        assert memory.database.compact()
+        assert not any(b"zqjmark" in path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_an_erasure_frees_space(tmp_path: Path) -> None:

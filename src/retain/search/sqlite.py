@@ -46,8 +46,6 @@ ROWS_PER_READ = 8192
 SCALE_FACTOR = 10**15
 MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
 FTS5_PAGE_BYTES = 4000
-MERGES_PER_PAGE = 5
-"""How many times merges rewrite each page of FTS5; measured while 100,000 rows were added."""
 _NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
@@ -69,6 +67,7 @@ INSERT_WORDS = """insert into search_words (rowid, words)
 PUT_DIGEST = "update search_items set digest = :digest where number = :number and :tenant <> ''"
 DELETE_WORDS = "delete from search_words where rowid = :number and :tenant <> ''"
 # With automerge on, FTS5 merges many pages at once after rows were removed.
+AUTOMERGE = "select v, :tenant from search_words_config where k = 'automerge'"
 DISABLE_AUTOMERGE = """insert into search_words (search_words, rank)
     values ('automerge', iif(:tenant = '', null, 0))"""
 MERGE_PAGES = """insert into search_words (search_words, rank)
@@ -150,7 +149,7 @@ class SqliteEngine(IndexReader):
                 every_term = {*digest.words, *marks(kind, session, place)}
                 word_rows.append(_fts5_row(number, tenant, user, every_term))
                 digests.append({"number": number, "digest": digest.pack()})
-            _add_words(tx, word_rows)
+            _add_words(tx, word_rows, last)
             tx.many(PUT_DIGEST, digests)
             after = rows[-1][0]
         tx.run("update search_absorbed set number = :number where :tenant <> ''", number=last)
@@ -202,7 +201,8 @@ class SqliteEngine(IndexReader):
         )
         tx.many(DELETE_WORDS, [{"number": number} for number, _ in existing])
         word_rows = [_fts5_row(number, tx.tenant, user, rows[number]) for number, user in existing]
-        _add_words(tx, word_rows)
+        if word_rows:
+            _add_words(tx, word_rows, self._newest(tx))
         tx.run(COUNT_REMOVED, count=len(existing))
         return len(existing)
 
@@ -428,17 +428,22 @@ def _spans(rows: Sequence[Anchor], reach: int) -> str:
     return json.dumps([(row.kind, row.id, row.seq - reach, row.seq + reach) for row in rows])
 
 
-def _add_words(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_words(tx: Transaction, rows: Sequence[Mapping[str, Any]], newest: int) -> None:
     """Insert rows into FTS5, and merge a number of pages in proportion to their size.
 
     So each merge is short, and the number of segments stays small.
+
+    newest: the number of the newest row of the index
     """
-    tx.run(DISABLE_AUTOMERGE)
+    if tx.one(AUTOMERGE) != (0, tx.tenant):
+        tx.run(DISABLE_AUTOMERGE)
     tx.many(INSERT_WORDS, rows)
     words = " ".join(row["words"] for row in rows)
+    # Four segments of a level become one of the next, so a page is rewritten once for each level.
+    levels = 1 + (newest // TAIL).bit_length() // 2
     # Each distinct word once, and two bytes for each of its rows.
-    estimated_bytes = sum(map(len, set(words.split()))) + 2 * words.count(" ")
-    tx.run(MERGE_PAGES, pages=1 + MERGES_PER_PAGE * estimated_bytes // FTS5_PAGE_BYTES)
+    estimated_bytes = len(" ".join(set(words.split())).encode()) + 2 * words.count(" ")
+    tx.run(MERGE_PAGES, pages=1 + levels * estimated_bytes // FTS5_PAGE_BYTES)
 
 
 def _fts5_row(number: int, tenant: str, user: str | None, words: Collection[str]) -> dict[str, Any]:

@@ -12,14 +12,14 @@ MIN_PAUSE_SECONDS = 0.002
 class Pace:
     """Adapts the size of batches to the time that they take, and pauses between them.
 
-    After a batch longer than `BATCH_SECONDS`, the size is halved, to no less than 1/16 of
-    the largest; after a much shorter one, it is doubled. A pause is about as long as the batch before
+    After a batch longer than `BATCH_SECONDS`, the size is halved, to no less than
+    `smallest`; after a much shorter one, it is doubled. A pause is about as long as the batch before
     it: other processes poll for the file lock, and would miss a shorter pause.
     """
 
-    def __init__(self, largest: int) -> None:
+    def __init__(self, largest: int, smallest: int | None = None) -> None:
         self._largest = largest
-        self._smallest = max(1, largest // 16)
+        self._smallest = smallest or max(1, largest // 16)
         self.size = largest
 
     def record_and_pause(self, seconds: float) -> None:

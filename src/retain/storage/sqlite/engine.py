@@ -442,29 +442,33 @@ class SqliteDatabase:
         if self._with_reader(maintenance.needs_merge):
             self._merge_search_index()
 
-    def _merge_search_index(self) -> None:
+    def _merge_search_index(self) -> bool:
         """Remove the words of removed rows, in small steps that queue with other writes.
 
-        If others add rows meanwhile, there is always more to merge. When all pages have been
-        written twice, also by a merge that was under way at the start, the old ones are gone.
+        Others may add segments meanwhile, so there may always be more to merge. The words are gone
+        when no segment is left that was there at the start. Returns False if that took too long.
         """
         removed = self._with_reader(maintenance.removed_rows)
         if not removed:
-            return
-        pages_left = 2 * self._with_reader(maintenance.pages_of_search_index)
-        pace = Pace(maintenance.PAGES_PER_MERGE)
+            return True
+        old = self._with_reader(maintenance.segments)
+        pages = self._with_reader(maintenance.pages_of_search_index)
+        pages_left = maintenance.MAX_REWRITES * pages
+        pace = Pace(maintenance.PAGES_PER_MERGE, maintenance.MIN_PAGES_PER_MERGE)
+        is_first = True
 
-        def merge(tx: Transaction) -> tuple[bool, float]:
+        def merge(tx: Transaction) -> tuple[set[int], float]:
             started = time.monotonic()
-            is_unfinished = maintenance.merge_search_index(
-                _connection_of(tx), pace.size, is_first=is_first
+            left = maintenance.merge_search_index(
+                _connection_of(tx), pace.size, old, is_first=is_first
             )
-            return is_unfinished, time.monotonic() - started
+            return left, time.monotonic() - started
 
-        is_unfinished = is_first = True
-        while is_unfinished and pages_left >= 0:
+        while old:
+            if pages_left < 0:
+                return False
             pages_left -= pace.size
-            is_unfinished, seconds = self.write(EVERY_TENANT, merge, frees_space=True)
+            old, seconds = self.write(EVERY_TENANT, merge, frees_space=True)
             is_first = False
             pace.record_and_pause(seconds)
         self.write(
@@ -472,13 +476,14 @@ class SqliteDatabase:
             lambda tx: maintenance.forget_removed_rows(_connection_of(tx), removed),
             frees_space=True,
         )
+        return True
 
     def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)
-        self._merge_search_index()
+        is_merged = self._merge_search_index()
         with self._own_connection() as connection:
-            return maintenance.reclaim_space(connection, self._wait_seconds)
+            return maintenance.reclaim_space(connection, self._wait_seconds) and is_merged
 
     def close(self) -> None:
         self._closed = True

@@ -16,6 +16,12 @@ from retain.storage.pace import Pace
 from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
 PAGES_PER_MERGE = 16
+MIN_PAGES_PER_MERGE = 4
+"""Each step writes up to two pages more, which are half empty."""
+MAX_REWRITES = 8
+"""How often a merge may write as many pages as the index has; with other writers, two or three."""
+_SEGMENT_SHIFT = 37
+"""The bits of a row number in `search_words_data` below the number of its segment."""
 PAGES_PER_VACUUM = 200
 MIN_REMOVED_ROWS = 5_000
 """With fewer removed rows, the full-text index is merged only when the file is compacted."""
@@ -161,8 +167,22 @@ def pages_of_search_index(connection: apsw.Connection) -> int:
     return int(str(count))
 
 
-def merge_search_index(connection: apsw.Connection, pages: int, *, is_first: bool) -> bool:
-    """Merge the full-text index until `pages` pages are written; return whether more is left.
+def segments(connection: apsw.Connection) -> set[int]:
+    """Return the numbers of the segments of the full-text index, and of their lists of removed rows."""
+    found: set[int] = set()
+    next_row = 1 << _SEGMENT_SHIFT
+    sql = "select id from search_words_data where id >= ? order by id limit 1"
+    while rows := connection.execute(sql, (next_row,)).fetchall():
+        number = int(str(rows[0][0])) >> _SEGMENT_SHIFT
+        found.add(number)
+        next_row = (number + 1) << _SEGMENT_SHIFT
+    return found
+
+
+def merge_search_index(
+    connection: apsw.Connection, pages: int, old: set[int], *, is_first: bool
+) -> set[int]:
+    """Merge the full-text index until `pages` pages are written; return which `old` segments are left.
 
     is_first: start a merge of all segments. Otherwise, continue the merge under way, and start
         another only if there is none: it would include the segments that others add meanwhile.
@@ -173,9 +193,9 @@ def merge_search_index(connection: apsw.Connection, pages: int, *, is_first: boo
         connection.execute(
             "insert into search_words (search_words, rank) values ('merge', ?)", (signed_pages,)
         )
-        if connection.total_changes() - before >= 2:  # fewer changes: there was nothing to merge
-            return True
-    return False
+        if connection.total_changes() - before >= 2:
+            return old & segments(connection)
+    return set()  # there was nothing to merge: one segment without removed rows
 
 
 def forget_removed_rows(connection: apsw.Connection, count: int) -> None:
