@@ -261,6 +261,22 @@ serve._end()
     assert done.stderr.count('"event":"line ') == 2000
 
 
+@pytest.mark.parametrize("name", ["retain-work", "retain-warm-up"])
+def test_the_server_exits_at_once_while_a_thread_may_run_native_code(name: str) -> None:
+    """The interpreter's own exit may crash then. It would also run exit handlers."""
+    script = """
+import atexit, sys, threading, time
+from retain.server import serve
+atexit.register(print, "the interpreter's own exit")
+threading.Thread(target=time.sleep, args=(60,), name=sys.argv[1], daemon=True).start()
+serve._exit_if_busy(3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, name], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+
+
 @pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc has several heaps")
 def test_the_threads_of_a_server_share_two_heaps(tmp_path: Path) -> None:
     """A heap per thread keeps what its thread freed: memory would grow for hours."""

@@ -20,7 +20,7 @@ from retain.search.question import parse_question
 from retain.search.service_embedder import ServiceEmbedder
 
 _JOIN_SECONDS = 5.0
-_THREAD_NAME = "retain-warm-up"
+WARM_UP_THREAD = "retain-warm-up"
 _log = logging.getLogger("retain.warm_up")
 
 
@@ -31,7 +31,9 @@ def warming_up(memory: Memory, *, start: bool = True) -> Iterator[threading.Thre
     Errors are only logged: the first request that needs a library raises them. Without `start`, the caller starts the thread.
     """
     stopping = threading.Event()
-    thread = threading.Thread(target=_load, args=(memory, stopping), name=_THREAD_NAME, daemon=True)
+    thread = threading.Thread(
+        target=_load, args=(memory, stopping), name=WARM_UP_THREAD, daemon=True
+    )
     if start:
         thread.start()
     try:
@@ -40,11 +42,6 @@ def warming_up(memory: Memory, *, start: bool = True) -> Iterator[threading.Thre
         stopping.set()
         if thread.is_alive():
             thread.join(_JOIN_SECONDS)  # an interpreter that exits during an import may crash
-
-
-def is_loading() -> bool:
-    """Return whether a thread still loads libraries or weights."""
-    return any(thread.name == _THREAD_NAME for thread in threading.enumerate())
 
 
 def _load(memory: Memory, stopping: threading.Event) -> None:

@@ -31,6 +31,7 @@ GATHER_SECONDS = 0.5
 MAX_REST_SECONDS = 300.0
 PAUSE_FACTOR = 19
 """Rounds over all tenants use at most one twentieth of the time."""
+JOBS_THREAD = "retain-work"
 _JOIN_SECONDS = 2.0
 _WARN_SECONDS = 60.0
 log = logging.getLogger("retain.work")
@@ -65,7 +66,7 @@ class Background:
     def start(self) -> None:
         """Start the thread; the first round is over all tenants."""
         self._stopping.clear()
-        self._thread = threading.Thread(target=self._loop, name="retain-work", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=JOBS_THREAD, daemon=True)
         self._thread.start()
 
     def wake(self, tenant: str) -> None:

@@ -30,10 +30,11 @@ from retain.auth.local import allows_requests_without_key, check_host
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
-from retain.chat.warm_up import is_loading, warming_up
+from retain.chat.warm_up import WARM_UP_THREAD, warming_up
 from retain.memory import Memory
 from retain.server import logs, metrics
 from retain.server.app import create_app
+from retain.server.background import JOBS_THREAD
 from retain.server.connection import Connection
 from retain.server.middleware import ProtectionMiddleware
 from retain.server.workers import Workers
@@ -84,7 +85,7 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
                     memory, listener, lambda: on_listening(_address(listener)), jobs=jobs
                 )
         if settings.workers == 1:
-            _exit_if_loading(status)
+            _exit_if_busy(status)
             return status
 
         def work(ready: Callable[[], None], parent: int) -> int:
@@ -274,13 +275,13 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _exit_if_loading(status: int) -> None:
-    """End the process at once if a library is still loading.
+def _exit_if_busy(status: int) -> None:
+    """End the process at once if a thread still loads a library or runs a job.
 
-    A thread in the native code of a library may crash the interpreter's own exit. Everything is
-    closed and flushed here.
+    A thread in native code, such as the encoder's, may crash the interpreter's own exit. Everything
+    is closed and flushed here.
     """
-    if is_loading():
+    if any(thread.name in (WARM_UP_THREAD, JOBS_THREAD) for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
