@@ -207,7 +207,8 @@ class Database(Protocol):
     def compact(self, *, emergency: bool = False) -> bool:
         """Return freed space to the disk and leave nothing readable of deleted rows.
 
-        Returns False if a reader still holds old pages, or other writers left no time. `emergency` also frees the reserve file.
+        Returns False if a reader still holds old pages, or if other writers kept the full-text index from
+        being merged. `emergency` also frees the reserve file.
         """
         ...
 

@@ -17,9 +17,9 @@ from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
 PAGES_PER_MERGE = 16
 MIN_PAGES_PER_MERGE = 4
-"""Each step writes up to two pages more, which are half empty."""
+"""FTS5 ends each step with a partly filled page, so smaller steps would waste space."""
 MAX_REWRITES = 8
-"""How often a merge may write as many pages as the index has; with other writers, two or three."""
+"""A merge gives up after it has written this many times the pages of the index."""
 _SEGMENT_SHIFT = 37
 """The bits of a row number in `search_words_data` below the number of its segment."""
 PAGES_PER_VACUUM = 200
