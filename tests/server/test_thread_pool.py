@@ -14,10 +14,12 @@ import httpx2
 import pytest
 
 from retain import Memory
+from retain.api.endpoints import ENDPOINTS
 from retain.base.errors import Busy, Overloaded
 from retain.models import Models
 from retain.server.app import create_app
-from retain.server.thread_pool import ThreadPool, model_threads
+from retain.server.handler import thread_pool_of
+from retain.server.thread_pool import ThreadPool, in_file_reader, in_thread, model_threads
 from retain.testing import ScriptedModel
 from tests.conftest import SETTINGS, Limited
 from tests.serving import serving
@@ -137,3 +139,18 @@ def test_requests_that_wait_for_models_do_not_block_other_requests(
             assert client.post("/api/messages/d", json=message).status_code == 201
             go_on.set()
             assert [future.result() for future in waiting] == [200] * 3
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
+def test_only_short_reads_of_a_file_share_two_threads(memory: Memory, engine: str) -> None:
+    """A search computes without Python's global lock, so many can run at once."""
+    pools = {
+        endpoint.name: thread_pool_of(endpoint, memory.services)
+        for endpoint in ENDPOINTS
+        if endpoint.name in ("messages_window", "messages_append", "entries_search")
+    }
+    assert pools == {
+        "messages_window": in_file_reader if engine == "sqlite" else in_thread,
+        "messages_append": in_thread,
+        "entries_search": in_thread,
+    }

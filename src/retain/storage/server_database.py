@@ -34,6 +34,7 @@ class ServerDatabase:
     """
 
     dialect: Dialect
+    is_server = True
     is_cluster = False
 
     def __init__(
