@@ -49,7 +49,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def measure_engine(plan: Plan, engine: str, urls: list[str]) -> Table:
-    """Measure writers during a purge, then for as long without one, at most a minute."""
+    """Measure writers during a purge, then without one for the same time, but at most a minute."""
     rows = plan.amount(200_000, 20_000)
     lines: list[list[str]] = []
     durations = []
@@ -71,8 +71,8 @@ def measure_engine(plan: Plan, engine: str, urls: list[str]) -> Table:
     return Table(
         f"Writers during a purge, {engine}",
         f"{WRITERS} threads append with pauses of {MEAN_PAUSE_SECONDS * 1000:g} ms on average while "
-        f"{rows:,} messages are removed, and as long, but at most {MAX_BASELINE_SECONDS:g} s, without "
-        f"a purge. The purges took "
+        f"{rows:,} messages are removed, and then without a purge for the same time, at most "
+        f"{MAX_BASELINE_SECONDS:g} s. The purges took "
         f"{' and '.join(durations)}.",
         COLUMNS,
         lines,

@@ -35,7 +35,7 @@ from retain.kinds import KINDS
 from retain.server.api_route import ApiRoute
 from retain.server.app import create_app
 from retain.server.openapi import document
-from retain.server.thread_pool import in_thread
+from retain.server.thread_pool import in_file_reader, in_thread
 from tests.calling import HERE, URL
 from tests.test_every_kind import populate
 
@@ -110,7 +110,8 @@ def app() -> Iterator[Starlette]:
         me.refs.add("{}", key=EXAMPLES["refs.key"])
         me.messages.append("trip", "user", "Where do we go?")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(in_thread, "_max_wait_seconds", 60.0)  # a busy machine is no failure
+            for pool in (in_thread, in_file_reader):
+                patch.setattr(pool, "_max_wait_seconds", 60.0)  # a busy machine is no failure
             yield create_app(memory)
 
 

@@ -14,12 +14,10 @@ import httpx2
 import pytest
 
 from retain import Memory
-from retain.api.endpoints import ENDPOINTS
 from retain.base.errors import Busy, Overloaded
 from retain.models import Models
 from retain.server.app import create_app
-from retain.server.handler import thread_pool_of
-from retain.server.thread_pool import ThreadPool, in_file_reader, in_thread, model_threads
+from retain.server.thread_pool import FILE_READER_THREADS, ThreadPool, in_file_reader, model_threads
 from retain.testing import ScriptedModel
 from tests.conftest import SETTINGS, Limited
 from tests.serving import serving
@@ -141,16 +139,31 @@ def test_requests_that_wait_for_models_do_not_block_other_requests(
             assert [future.result() for future in waiting] == [200] * 3
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
-def test_only_short_reads_of_a_file_share_two_threads(memory: Memory, engine: str) -> None:
-    """A search computes without Python's global lock, so many can run at once."""
-    pools = {
-        endpoint.name: thread_pool_of(endpoint, memory.services)
-        for endpoint in ENDPOINTS
-        if endpoint.name in ("messages_window", "messages_append", "entries_search")
-    }
-    assert pools == {
-        "messages_window": in_file_reader if engine == "sqlite" else in_thread,
-        "messages_append": in_thread,
-        "entries_search": in_thread,
-    }
+def test_other_requests_do_not_wait_for_short_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(in_file_reader, "_max_wait_seconds", 60.0)
+
+    async def occupy() -> None:
+        await asyncio.gather(*[in_file_reader(go_on.wait, 60) for _ in range(FILE_READER_THREADS)])
+
+    with (
+        Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS) as memory,
+        serving(create_app(memory, jobs=False)) as address,
+        httpx2.Client(base_url=address, timeout=60) as client,
+        ThreadPoolExecutor(2) as two,
+    ):
+        memory.scope(tenant=None, user="ada", agent="scout").sessions.add("a")
+        occupied = two.submit(asyncio.run, occupy())
+        while in_file_reader.pending < FILE_READER_THREADS:
+            time.sleep(0.01)
+        short = two.submit(client.get, "/api/messages/a/window?last=2")
+        message = {"role": "user", "content": "x"}
+        assert client.post("/api/messages/a", json=message).status_code == 201
+        assert len(client.get("/api/messages/a/window").json()) == 1
+        assert client.get("/api/messages/a/window?last=201").status_code == 200
+        assert not short.done()
+        go_on.set()
+        occupied.result()
+        assert len(short.result().json()) == 1

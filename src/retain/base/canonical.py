@@ -199,9 +199,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 def _encode_clean(value: Any) -> str:
     """Encode a clean value, which all JSON libraries encode the same way.
 
-    orjson takes 0.5 µs for an item of 250 bytes, and `_encode` 4 µs. It is used if the program has
-    imported it, as LangGraph and FastAPI do. Importing it takes 28 ms, too long for a command, and
-    a signal that arrives meanwhile can crash the interpreter.
+    orjson takes 0.5 µs for an item of 250 bytes, and `_encode` 4 µs. It is used only if the program
+    has already imported it, as programs with LangGraph have. Importing it takes 28 ms, too long for
+    a command, and a signal during the import can crash the interpreter.
     """
     dumps = getattr(sys.modules.get("orjson"), "dumps", None)
     return _encode(value) if dumps is None else dumps(value).decode()

@@ -34,7 +34,7 @@ from retain.memory import Scope
 from retain.search.service_embedder import ServiceEmbedder
 from retain.server.parsing import is_json, parse_json, read_body, read_query
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.thread_pool import ThreadPool, in_file_reader, in_thread, model_threads
+from retain.server.thread_pool import in_thread, model_threads
 
 IDEMPOTENCY_KEY = b"idempotency-key"
 IF_MATCH = b"if-match"
@@ -90,7 +90,9 @@ class Handler:
         """The media type of a response that is not JSON."""
         self.status = success_status(endpoint, result_type)
         self.respond: Respond = self.respond_with_result
-        self.in_thread = thread_pool_of(endpoint, authenticator.memory.services)
+        self.in_thread = in_thread
+        if may_call_model(endpoint, authenticator.memory.services):
+            self.in_thread = model_threads(max(1, limits.MAX_IN_FLIGHT // 2))
         self._respond_to_upload: Respond | None = None
         self._validate = request_model.model_validate
         self._lists = list_parameters(request_model) if endpoint.in_query else frozenset()
@@ -250,16 +252,6 @@ def success_status(endpoint: Endpoint, result_type: Any) -> int:
     if result_type is type(None):
         return 204
     return 201 if endpoint.method == "POST" and endpoint.creates else 200
-
-
-def thread_pool_of(endpoint: Endpoint, services: Services) -> ThreadPool:
-    """Return the pool for the calls of an endpoint."""
-    if may_call_model(endpoint, services):
-        return model_threads(max(1, limits.MAX_IN_FLIGHT // 2))
-    is_short_read = endpoint.needs == "read" and endpoint.verb not in ("search", "context")
-    if is_short_read and not services.database.is_server:
-        return in_file_reader
-    return in_thread
 
 
 def may_call_model(endpoint: Endpoint, services: Services) -> bool:

@@ -11,6 +11,9 @@ from retain.api.responses import MessageRows, response
 from retain.kinds.messages.messages import window_rows
 from retain.memory import Scope
 from retain.server.handler import Call, Handler
+from retain.server.thread_pool import in_file_reader
+
+MAX_SHORT_WINDOW = 200
 
 
 def add(app: Starlette) -> None:
@@ -24,4 +27,8 @@ async def _window(handler: Handler, call: Call) -> Response:
         rows = window_rows(scope.messages, **call.arguments)
         return MessageRows(call.arguments["session"], rows)
 
-    return response(await handler.in_thread(handler.call_verb, call, read))
+    last = call.arguments.get("last")
+    is_short = last is not None and last <= MAX_SHORT_WINDOW
+    runs_on_server = call.scope.services.database.runs_on_server
+    in_thread = in_file_reader if is_short and not runs_on_server else handler.in_thread
+    return response(await in_thread(handler.call_verb, call, read))

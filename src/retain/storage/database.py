@@ -115,8 +115,8 @@ class Database(Protocol):
     """The address without its password, for messages and logs."""
     dialect: Dialect
     """The SQL that it speaks, which decides the search engine."""
-    is_server: bool
-    """Whether a server runs the statements, so that several threads can wait for it."""
+    runs_on_server: bool
+    """Whether statements run in a database server and not in this process."""
     is_cluster: bool
     """Whether tenants are spread over several servers, each tenant with all its rows on one."""
 

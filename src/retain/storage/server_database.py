@@ -34,7 +34,7 @@ class ServerDatabase:
     """
 
     dialect: Dialect
-    is_server = True
+    runs_on_server = True
     is_cluster = False
 
     def __init__(

@@ -25,7 +25,7 @@ class TransactionDatabase:
     def __init__(self, database: Database, tx: Transaction) -> None:
         self.name = database.name
         self.dialect = database.dialect
-        self.is_server = database.is_server
+        self.runs_on_server = database.runs_on_server
         self.is_cluster = database.is_cluster
         self.is_over = False
         self._tx = tx

@@ -55,7 +55,7 @@ class FaultyDatabase:
     def __init__(self, database: Database) -> None:
         self.name = database.name
         self.dialect = database.dialect
-        self.is_server = database.is_server
+        self.runs_on_server = database.runs_on_server
         self.is_cluster = database.is_cluster
         self.calls: dict[Operation, int] = {"read": 0, "write": 0, "commit": 0}
         self._database = database

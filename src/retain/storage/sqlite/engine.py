@@ -142,7 +142,7 @@ class SqliteDatabase:
     """One file in WAL mode, shared by the threads of this process and with other processes."""
 
     dialect: Dialect = "sqlite"
-    is_server = False
+    runs_on_server = False
     is_cluster = False
     _writing: apsw.Connection | None = None
     _idle: deque[apsw.Connection] = deque(maxlen=0)
