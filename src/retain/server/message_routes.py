@@ -14,6 +14,7 @@ from retain.server.handler import Call, Handler
 from retain.server.thread_pool import in_file_reader
 
 MAX_SHORT_WINDOW = 200
+"""A longer window uses the large pool, where it does not delay the short ones."""
 
 
 def add(app: Starlette) -> None:

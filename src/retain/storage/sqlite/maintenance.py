@@ -169,14 +169,14 @@ def pages_of_search_index(connection: apsw.Connection) -> int:
 
 def segments(connection: apsw.Connection) -> set[int]:
     """Return the numbers of the segments of the full-text index, and of their lists of removed rows."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     next_row = 1 << _SEGMENT_SHIFT
     sql = "select id from search_words_data where id >= ? order by id limit 1"
     while rows := connection.execute(sql, (next_row,)).fetchall():
         number = int(str(rows[0][0])) >> _SEGMENT_SHIFT
-        found.add(number)
+        numbers.add(number)
         next_row = (number + 1) << _SEGMENT_SHIFT
-    return found
+    return numbers
 
 
 def merge_search_index(
