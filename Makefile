@@ -3,24 +3,25 @@
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
 RUN = $(UV) run --no-sync --quiet
-DATABASE ?= sqlite:///retain.db
+DATABASE ?= sqlite:///memorist.db
 HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
 BENCH ?= ../shared/bench
 OUT ?= .cache/encoder
+PROJECTS = pyproject.toml $(wildcard packages/*/pyproject.toml)
 MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all test-cluster test-h2 test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
+.PHONY: serve site docs dist release test test-all test-cluster test-h2 test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 serve: setup ## Run the server and the web app; set HOST, PORT and DATABASE to change the defaults
 	@.venv/bin/python scripts/build_site.py --if-possible
-	@exec .venv/bin/retain serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
+	@exec .venv/bin/memorist serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
 
 site: setup ## Build the web app into the package (needs Node.js 22.12 or newer (or 20.19 to 20.x))
 	@.venv/bin/python scripts/build_site.py
@@ -38,8 +39,10 @@ check: test-tools site ## Check lint, format, types and generated files
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) python scripts/generate_aio.py --check
+	$(RUN) python scripts/generate_commands.py --check
 	$(RUN) python scripts/generate_docs.py --check
 	$(RUN) python scripts/generate_web.py --check
+	$(RUN) python scripts/set_version.py --check
 	$(RUN) python scripts/build_site.py run check
 	$(RUN) python scripts/build_site.py run check-client
 	$(RUN) python scripts/build_site.py client check
@@ -51,23 +54,25 @@ docs: tests ## Build the documentation site into .cache/site and check its links
 
 generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
+	$(RUN) python scripts/generate_commands.py
 	$(RUN) python scripts/generate_docs.py
 	$(RUN) python scripts/generate_web.py
+	$(RUN) python scripts/set_version.py
 
-audit: tests ## Check every feature of the memory designs that retain is based on: ARGS="--only journal --database URL"
+audit: tests ## Check every feature of the memory designs that memorist is based on: ARGS="--only journal --database URL"
 	$(RUN) python scripts/audit_designs.py $(ARGS)
 
 screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
 
 test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster and delete its rows: CLUSTER=postgresql://…
-	RETAIN_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/storage/test_citus.py tests/chaos $(ARGS)
+	MEMORIST_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/storage/test_citus.py tests/chaos $(ARGS)
 
 test-h2: deployment-tools ## Run the tests of storage and kinds on H2 in Oracle mode
-	ENGINES=h2 $(RUN) pytest -m "" -n 2 --timeout 1800 tests/kinds tests/storage/test_contract.py tests/storage/test_copy.py tests/storage/test_erase.py tests/test_every_kind.py $(ARGS)
+	ENGINES=h2 $(RUN) pytest -m "" -n 2 --timeout 1800 tests/kinds tests/storage/test_contract.py tests/storage/test_copy.py tests/storage/test_erase.py tests/test_every_kind.py packages/memorist-oracle $(ARGS)
 
 test-oracle: tests ## Run the tests of storage and kinds on an Oracle server and delete its rows: ORACLE=oracle://…
-	RETAIN_TEST_ORACLE='$(or $(ORACLE),$(error Name the database, which loses all its rows: make test-oracle ORACLE=oracle://USER:PASSWORD@HOST/SERVICE))' $(RUN) pytest -m "" -n 0 tests/storage/test_contract.py tests/test_every_kind.py $(ARGS)
+	MEMORIST_TEST_ORACLE='$(or $(ORACLE),$(error Name the database, which loses all its rows: make test-oracle ORACLE=oracle://USER:PASSWORD@HOST/SERVICE))' $(RUN) pytest -m "" -n 0 tests/storage/test_contract.py tests/test_every_kind.py $(ARGS)
 
 chaos: test-tools ## Run the long crash tests: killed processes, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)
@@ -98,21 +103,21 @@ train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/
 	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
 	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
 
-bench-recall: tests ## Measure search with `retain eval`; DATA is a benchmark file or a folder of them, ARGS more options
-	$(RUN) retain eval $(or $(wildcard $(DATA)/*.json.gz),$(DATA)) --out .cache/eval $(ARGS)
+bench-recall: tests ## Measure search with `memorist eval`; DATA is a benchmark file or a folder of them, ARGS more options
+	$(RUN) memorist eval $(or $(wildcard $(DATA)/*.json.gz),$(DATA)) --out .cache/eval $(ARGS)
 
 uv:
 	@test -x $(UV) || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet 'uv>=0.9'; }
 
 setup: .cache/ready
 
-.cache/ready: pyproject.toml uv.lock | uv
-	@$(UV) sync --frozen --quiet --inexact --no-dev --extra all
+.cache/ready: $(PROJECTS) uv.lock | uv
+	@$(UV) sync --frozen --quiet --inexact --no-dev
 	@mkdir -p .cache && touch .cache/ready
 
 tests: .cache/ready-tests
 
-.cache/ready-tests: pyproject.toml uv.lock | uv
+.cache/ready-tests: $(PROJECTS) uv.lock | uv
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@mkdir -p .cache && touch .cache/ready .cache/ready-tests
 
@@ -132,7 +137,7 @@ deployment-tools: tests node
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks --group deploy
 
 pytest: tests
-	$(RUN) pytest -n 4 --maxschedchunk 32 $(ARGS)
+	$(RUN) pytest -n 4 --maxschedchunk 32 --durations 50 --durations-min 1 $(ARGS)
 
 test-page: node
 	@$(PYTHON) scripts/build_site.py
@@ -147,8 +152,11 @@ client: node ## Build the TypeScript client
 pytest-cache: tests
 	@$(RUN) pytest --collect-only -qq >/dev/null || true  # the test run reports the problems
 
-release: ## Check that this version can be released, and tag it
+dist: setup ## Build every package into dist/: wheels, source distributions and the npm package
+	$(RUN) python scripts/release.py --only build
+
+release: test-tools ## Check, build, install and upgrade this version, and tag it (RELEASING.md)
 	$(RUN) python scripts/release.py --tag
 
 clean: ## Remove everything that was installed or built
-	rm -rf .venv .cache dist web/node_modules clients/typescript/node_modules clients/typescript/dist src/retain/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .cache dist web/node_modules clients/typescript/node_modules clients/typescript/dist packages/memorist/src/memorist/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from bench.harness import Plan, Table, duration, fsync_seconds, planned
-from retain.storage.files import filesystem_of
+from memorist.storage.files import filesystem_of
 
 BENCHMARKS = (
     "append",

@@ -21,8 +21,8 @@ from bench import conversations
 from bench.alternatives import pragmas
 from bench.comparison import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table
-from retain import Scope, Settings
-from retain.kinds.items import Put
+from memorist import Scope, Settings
+from memorist.kinds.items import Put
 
 NAMESPACE = ("acme", "memories")
 INDEXED: Any = {"fields": ["text"]}
@@ -63,7 +63,7 @@ def run(plan: Plan) -> Iterator[Table]:
     )
     yield Table(
         "Adapters compared with the frameworks' own durable stores",
-        f"retain uses {OURS}, or PostgreSQL, `synchronous_commit = on`. The other stores use their default "
+        f"memorist uses {OURS}, or PostgreSQL, `synchronous_commit = on`. The other stores use their default "
         "settings; the last column says whether their writes are on the disk when acknowledged. A put is "
         "compared with an index on both sides, with the same vectors, or with an index on neither.",
         COLUMNS,
@@ -84,7 +84,7 @@ def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteStore in WAL mode, its fastest mode; also with many concurrent writes."""
     folder = plan.new_folder()
     module = import_module("langgraph.store.sqlite")
-    me = plan.open(f"sqlite:///{folder}/retain.db", settings=STATIC)
+    me = plan.open(f"sqlite:///{folder}/memorist.db", settings=STATIC)
     with ExitStack() as stack:
 
         def open_store(file: str, index: Any) -> Any:
@@ -104,7 +104,7 @@ def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
 
 def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with PostgresStore on one connection, its default; its index needs pgvector."""
-    me = plan.open(plan.postgres(f"adapters_store_retain_{size}"), settings=STATIC)
+    me = plan.open(plan.postgres(f"adapters_store_memorist_{size}"), settings=STATIC)
     url = plan.postgres(f"adapters_store_{size}")
     with import_module("langgraph.store.postgres").PostgresStore.from_conn_string(url) as store:
         store.setup()
@@ -137,7 +137,7 @@ def against_store(
     """
     plain, indexed = theirs
     module = import_module("langgraph.store.base")
-    ours = import_module("retain.integrations.langgraph").RetainStore(me, index=INDEXED)
+    ours = import_module("memorist_frameworks.langgraph").MemoristStore(me, index=INDEXED)
     at = (*NAMESPACE, str(size))
     numbers = count()
     for store in (ours, plain, indexed):
@@ -147,7 +147,7 @@ def against_store(
     plan.memory_of(me).run_jobs()  # compute our vectors; the other store does it in `put`
     condition = {"kind": "fact"}
     engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
-    label = f"RetainStore, {engine}, {size:,} items"
+    label = f"MemoristStore, {engine}, {size:,} items"
     query = "a seat by the window"
     results = [item_fields(hit) for hit in ours.search(at, limit=10)]
 
@@ -169,13 +169,13 @@ def against_store(
         Case(
             f"{label}: put, index on both sides",
             lambda: put_one(ours),
-            lambda: me.items.apply([Put(at, *next_item(), fields=INDEXED["fields"])]),
+            lambda: me.items.write([Put(at, *next_item(), fields=INDEXED["fields"])]),
             with_index if indexed else (),
         ),
         Case(
             f"{label}: put, index on neither side",
             lambda: put_one(ours, index=False),
-            lambda: me.items.apply([Put(at, *next_item(), fields=[])]),
+            lambda: me.items.write([Put(at, *next_item(), fields=[])]),
             (Other(name, lambda: put_one(plain), durable),),
         ),
         Case(
@@ -223,10 +223,10 @@ def item_fields(item: Any) -> dict[str, Any]:
 
 
 def concurrent_puts(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
-    """Compare 300 concurrent puts. retain computes the vectors of such a large batch later."""
-    module = import_module("retain.integrations.langgraph")
+    """Compare 300 concurrent puts. memorist computes the vectors of such a large batch later."""
+    module = import_module("memorist_frameworks.langgraph")
     theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
-    ours = RUNNER.run(create_on_loop(lambda: module.AsyncRetainStore(me, index=INDEXED)))
+    ours = RUNNER.run(create_on_loop(lambda: module.AsyncMemoristStore(me, index=INDEXED)))
 
     async def all_at_once(store: Any, index: Any = None) -> None:
         await asyncio.gather(
@@ -245,7 +245,7 @@ def concurrent_puts(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
         rows.add(
             plan,
             Case(
-                f"AsyncRetainStore, SQLite: {what}",
+                f"AsyncMemoristStore, SQLite: {what}",
                 partial(all_at_once, ours, index),
                 partial(write_all, me, fields),
                 (Other("AsyncSqliteStore in WAL mode", other, DURABLE),),
@@ -258,7 +258,7 @@ def concurrent_puts(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
 
 def write_all(me: Scope, fields: list[str]) -> None:
     """Write the same 300 items with the library."""
-    me.items.apply([Put((*NAMESPACE, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
+    me.items.write([Put((*NAMESPACE, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
 
 
 async def enter(context: Any) -> SimpleNamespace:
@@ -274,7 +274,7 @@ async def create_on_loop(make: Callable[[], Any]) -> Any:
 def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteSaver, which uses WAL mode."""
     folder = plan.new_folder()
-    me = plan.open(f"sqlite:///{folder}/retain.db")
+    me = plan.open(f"sqlite:///{folder}/memorist.db")
     with import_module("langgraph.checkpoint.sqlite").SqliteSaver.from_conn_string(
         str(folder / "other.db")
     ) as theirs:
@@ -284,7 +284,7 @@ def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
 
 def saver_postgres(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with PostgresSaver on one connection."""
-    me = plan.open(plan.postgres(f"adapters_saver_retain_{size}"))
+    me = plan.open(plan.postgres(f"adapters_saver_memorist_{size}"))
     url = plan.postgres(f"adapters_saver_{size}")
     with import_module("langgraph.checkpoint.postgres").PostgresSaver.from_conn_string(
         url
@@ -317,11 +317,11 @@ def against_saver(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, durable: str, size: int
 ) -> None:
     """Measure adding a step, adding its writes, and reading the newest step of a thread."""
-    ours = import_module("retain.integrations.langgraph").RetainSaver(me)
-    write = import_module("retain.kinds.checkpoints.checkpoint").Write
+    ours = import_module("memorist_frameworks.langgraph").MemoristSaver(me)
+    write = import_module("memorist.kinds.checkpoints.checkpoint").Write
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
     engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
-    which = f"RetainSaver, {engine}, {size:,} steps"
+    which = f"MemoristSaver, {engine}, {size:,} steps"
     at: dict[str, Any] = {"configurable": {"thread_id": f"{size}", "checkpoint_ns": ""}}
     for saver in (ours, theirs):
         config = at
@@ -394,8 +394,8 @@ def against_saver(
 def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with Anthropic's file tool, which syncs the file but not the folder."""
     folder = plan.new_folder()
-    me = plan.open(f"sqlite:///{folder}/retain.db")
-    ours = import_module("retain.integrations.anthropic").RetainMemoryTool(me)
+    me = plan.open(f"sqlite:///{folder}/memorist.db")
+    ours = import_module("memorist_frameworks.anthropic").MemoristMemoryTool(me)
     theirs = import_module("anthropic.tools.memory").BetaLocalFilesystemMemoryTool(
         str(folder / "files")
     )
@@ -432,7 +432,7 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
     for tool in (ours, theirs):
         for n in range(size):
             create(tool, f"/memories/notes/{n}.txt")
-    which = f"RetainMemoryTool, {size:,} files"
+    which = f"MemoristMemoryTool, {size:,} files"
     name = "BetaLocalFilesystemMemoryTool"
     for case in (
         Case(
@@ -460,11 +460,11 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
 def graph_server(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with the official memory server, both as processes over standard streams."""
     tests = import_module("tests.mcp.test_graph")
-    clients = import_module("tests.mcp.clients")
+    clients = import_module("testkit.mcp_clients")
     folder = plan.new_folder()
     name = "the official memory server"
     command = clients.command(
-        f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada"
+        f"sqlite:///{folder}/memorist.db", "--profile", "graph", "--user", "ada"
     )
     official = [str(tests.NODE), str(tests.OFFICIAL)]
     with ExitStack() as stack:

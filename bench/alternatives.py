@@ -17,7 +17,7 @@ import psycopg
 
 from bench.append import fill_log
 from bench.harness import RATIO_COLUMNS, SESSION, TEXT, Ahead, Plan, Series, Table, race, versus
-from retain import AsyncMemory, NewMessage, Scope
+from memorist import AsyncMemory, NewMessage, Scope
 
 HISTORY_MESSAGES = 1000
 LONG_SESSION = "b7e2c0de-0000-4000-8000-000000000002"
@@ -39,7 +39,7 @@ def run(plan: Plan) -> Iterator[Table]:
 def openai_agents(plan: Plan) -> Table:
     """Compare SQLiteSession, which is asynchronous only, with AsyncMemory."""
     folder = plan.new_folder()
-    me = open_filled(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
+    me = open_filled(plan, f"sqlite:///{folder}/memorist.db", folder / "memorist.db")
     async_scope = AsyncMemory(plan.memory_of(me)).scope(
         tenant=me.owner.tenant, user=me.owner.user, agent=me.owner.agent
     )
@@ -82,7 +82,7 @@ def openai_agents(plan: Plan) -> Table:
 def langgraph_sqlite(plan: Plan, wal: bool) -> Table:
     """Compare with SqliteStore, with its default settings or in WAL mode."""
     folder = plan.new_folder()
-    me = open_filled(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
+    me = open_filled(plan, f"sqlite:///{folder}/memorist.db", folder / "memorist.db")
     with importlib.import_module("langgraph.store.sqlite").SqliteStore.from_conn_string(
         str(folder / "other.db")
     ) as store:
@@ -103,7 +103,7 @@ def langgraph_sqlite(plan: Plan, wal: bool) -> Table:
 
 def langgraph_postgres(plan: Plan) -> Table:
     """Compare with PostgresStore on one connection, its default."""
-    me = open_filled(plan, plan.postgres("others_langgraph_retain"))
+    me = open_filled(plan, plan.postgres("others_langgraph_memorist"))
     url = plan.postgres("others_langgraph")
     with importlib.import_module("langgraph.store.postgres").PostgresStore.from_conn_string(
         url
@@ -121,7 +121,7 @@ def langgraph_postgres(plan: Plan) -> Table:
 
 def langchain_postgres(plan: Plan) -> Table:
     """Compare with PostgresChatMessageHistory, which can only read whole conversations."""
-    me = open_filled(plan, plan.postgres("others_langchain_retain"))
+    me = open_filled(plan, plan.postgres("others_langchain_memorist"))
     history = importlib.import_module("langchain_postgres").PostgresChatMessageHistory
     factory = importlib.import_module("langchain_core.messages").HumanMessage
     with psycopg.connect(plan.postgres("others_langchain")) as connection:

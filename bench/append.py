@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench import direct
 from bench.harness import RATIO_COLUMNS, SESSION, TEXT, Plan, Table, Target, race, versus
-from retain import NewMessage, Scope
+from memorist import NewMessage, Scope
 
 
 def run(plan: Plan) -> Iterator[Table]:
@@ -25,14 +25,14 @@ def sqlite(plan: Plan) -> Table:
     folder = plan.new_folder()
     scopes = {
         name: plan.open(f"sqlite:///{folder}/{name}.db")
-        for name in ("retain", "keyed", "insert", "correct")
+        for name in ("memorist", "keyed", "insert", "correct")
     }
     plan.progress("warming up until every write-ahead log has wrapped")
     for name, me in scopes.items():
         fill_log(me, folder / f"{name}.db")
     if pragmas := direct.differences(folder / "insert.db"):
-        raise RuntimeError(f"These pragmas differ from retain's: {', '.join(pragmas)}.")
-    me, keyed = scopes["retain"], scopes["keyed"]
+        raise RuntimeError(f"These pragmas differ from memorist's: {', '.join(pragmas)}.")
+    me, keyed = scopes["memorist"], scopes["keyed"]
     keys = iter(range(10**9))
     with (
         closing(direct.connect(folder / "insert.db")) as bare,
@@ -42,7 +42,7 @@ def sqlite(plan: Plan) -> Table:
             plan.amount(1000, 100),
             20,
             {
-                "retain": lambda: me.messages.append(SESSION, "user", TEXT),
+                "memorist": lambda: me.messages.append(SESSION, "user", TEXT),
                 "keyed": lambda: keyed.messages.append(
                     SESSION, "user", TEXT, key=f"request {next(keys)}"
                 ),
@@ -57,13 +57,15 @@ def sqlite(plan: Plan) -> Table:
         RATIO_COLUMNS,
         [
             versus(
-                "begin, insert, commit", timings["retain"], timings["insert"], Target(at_most=1.5)
+                "begin, insert, commit", timings["memorist"], timings["insert"], Target(at_most=1.5)
             ),
             versus(
-                "begin, find the next number, insert, commit", timings["retain"], timings["correct"]
+                "begin, find the next number, insert, commit",
+                timings["memorist"],
+                timings["correct"],
             ),
             versus(
-                "retain with an idempotency key, against begin, insert, commit",
+                "memorist with an idempotency key, against begin, insert, commit",
                 timings["keyed"],
                 timings["insert"],
             ),
@@ -87,13 +89,13 @@ def fill_log(me: Scope, path: Path) -> None:
 
 def postgres(plan: Plan) -> Table:
     """Measure with one database per contender."""
-    me = plan.open(plan.postgres("append_retain"))
+    me = plan.open(plan.postgres("append_memorist"))
     urls = [plan.postgres(f"append_{name}") for name in ("insert", "correct")]
     for url in urls:
         plan.memory_of(plan.open(url)).close()
     with direct.connect_postgres(urls[0]) as bare, direct.connect_postgres(urls[1]) as correct:
         contenders = {
-            "retain": lambda: me.messages.append(SESSION, "user", TEXT),
+            "memorist": lambda: me.messages.append(SESSION, "user", TEXT),
             "insert": direct.insert_postgres(bare),
             "correct": direct.correct_postgres(correct),
         }
@@ -106,10 +108,10 @@ def postgres(plan: Plan) -> Table:
         "psycopg on the same tables as a superuser, without row-level security.",
         RATIO_COLUMNS,
         [
-            versus("insert, commit", timings["retain"], timings["insert"], Target(at_most=1.15)),
+            versus("insert, commit", timings["memorist"], timings["insert"], Target(at_most=1.15)),
             versus(
                 "lock the session, find the next number, insert, commit",
-                timings["retain"],
+                timings["memorist"],
                 timings["correct"],
             ),
         ],

@@ -26,8 +26,8 @@ from bench import growth, servers
 from bench.harness import Plan, planned
 from bench.load import Clients, Job, format_request
 from bench.servers import ServerProcess
-from retain import Memory, NewMessage, Settings
-from retain.jobs.runner import JobRunner
+from memorist import Memory, NewMessage, Settings
+from memorist.jobs.runner import JobRunner
 
 OPERATIONS = ("append", "window", "search", "context")
 FITTED_SIZES = (1_000, 20_000)
@@ -53,7 +53,7 @@ class Cost:
     """CPU time of an operation in milliseconds; it grows with the logarithm of a tenant's size."""
 
     server: float
-    """Of `retain serve`, for a tenant of 1,000 messages."""
+    """Of `memorist serve`, for a tenant of 1,000 messages."""
     server_growth: float
     """Increase per tenfold growth."""
     database: float
@@ -263,7 +263,7 @@ def measure(plan: Plan) -> Measurement:
         static_embedding = embedding_cost(plan, memory, texts.some(EMBEDDED_MESSAGES))
     keys = {tenant: servers.key(url, tenant) for tenant in sizes}
     with (
-        servers.retain(url, plan.new_folder() / "log", "--no-jobs") as server,
+        servers.memorist(url, plan.new_folder() / "log", "--no-jobs") as server,
         Clients() as clients,
     ):
         loads = {
@@ -299,7 +299,7 @@ def database_bytes(memory: Memory) -> int:
         connection.execute("vacuum analyze")
         row = connection.execute(
             """select sum(pg_total_relation_size(oid)) from pg_class
-               where relkind = 'r' and relnamespace = to_regnamespace('retain')"""
+               where relkind = 'r' and relnamespace = to_regnamespace('memorist')"""
         ).fetchone()
     return int(row[0]) if row else 0
 
@@ -339,10 +339,10 @@ def embedding_cost(plan: Plan, memory: Memory, texts: Sequence[str]) -> float:
 
 def requests(name: str, key: str, questions: Sequence[str]) -> list[str]:
     """Return requests of the user 0 of a tenant. Another user appends: no job computes vectors."""
-    headers = {"X_API_Key": key, "X_Retain_User": "user 0", "X_Retain_Agent": "scout"}
+    headers = {"X_API_Key": key, "X_Memorist_User": "user 0", "X_Memorist_Agent": "scout"}
     session = growth.session_id(0).replace(" ", "%20")
     other_session = growth.session_id(growth.SESSION_LENGTH).replace(" ", "%20")
-    other_headers = headers | {"X_Retain_User": growth.user_id(growth.SESSION_LENGTH)}
+    other_headers = headers | {"X_Memorist_User": growth.user_id(growth.SESSION_LENGTH)}
     prepared = []
     for question in questions[:200]:
         if name == "append":

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import RATIO_COLUMNS, Plan, Table, Target, race, rate, versus
-from retain import Scope
+from memorist import Scope
+from memorist.kinds.refs import NewReference
 
 PIECE_BYTES = 1 << 20
 MAX_PEAK_MIB = 16
 """The target for memory: two buffers of 8 MiB."""
 MEASURE_PEAK = """
 import io, re, sys
-from retain import Memory, Settings
+from memorist import Memory, Settings
 
 def peak_bytes():
     with open("/proc/self/status") as status:  # resource.getrusage would include the parent process
@@ -111,9 +112,10 @@ def log(size: int) -> bytes:
 
 
 def capture(me: Scope, source: Path) -> None:
-    """Capture the output as `retain run` does."""
+    """Capture the output as `memorist run` does."""
     with Output(source) as output:
-        me.refs.prepare.keep(me.refs.prepare(output, source="make everything", status="Success"))  # type: ignore[arg-type]
+        new = NewReference(output, source="make everything", status="Success")  # type: ignore[arg-type]
+        me.refs.prepare.keep(me.refs.prepare(new))
 
 
 def write(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Startup time and imported modules of `import retain` and `retain --help`, compared with bare Python."""
+"""Startup time and imported modules of `import memorist` and `memorist --help`, compared with bare Python."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bench.harness import Plan, Table, duration, race
 
 COMMANDS = {
     "python -c pass": "pass",
-    "import retain": "import retain",
-    "from retain import Memory, AsyncMemory": "from retain import Memory, AsyncMemory",
+    "import memorist": "import memorist",
+    "from memorist import Memory, AsyncMemory": "from memorist import Memory, AsyncMemory",
 }
-HELP = "import sys; sys.argv = ['retain', '--help']; from retain.cli.main import main; main()"
+HELP = "import sys; sys.argv = ['memorist', '--help']; from memorist.cli.main import main; main()"
 HEAVY = "pydantic fastapi uvicorn mcp psycopg numpy openai httpx typer rich yaml apsw asyncio"
 COUNT = """
 import sys
@@ -31,8 +31,8 @@ print(len(sys.modules), *(name for name in heavy.split() if name in sys.modules)
 def run(plan: Plan) -> Iterator[Table]:
     """Start new processes in turns and measure them."""
     commands = dict(COMMANDS)
-    if importlib.util.find_spec("retain.cli.main"):
-        commands["retain --help"] = HELP
+    if importlib.util.find_spec("memorist.cli.main"):
+        commands["memorist --help"] = HELP
     timings = race(plan.amount(40, 8), 1, {name: start(code) for name, code in commands.items()})
     base = statistics.median(timings["python -c pass"])
     rows = []

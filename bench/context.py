@@ -27,8 +27,8 @@ from bench.harness import (
     versus,
 )
 from bench.window import MAX_SEQ, fill
-from retain import Memory, NewMessage, Scope, Settings
-from retain.base import tokens
+from memorist import Memory, NewMessage, Scope, Settings
+from memorist.base import tokens
 
 OTHER_SESSIONS = 90
 ENTRY_COUNT = 200

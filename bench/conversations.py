@@ -17,7 +17,7 @@ import psycopg
 from bench.alternatives import pragmas
 from bench.comparison import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import TEXT, Plan
-from retain import NewMessage, Scope
+from memorist import NewMessage, Scope
 
 NOT_DURABLE = "no"
 
@@ -30,8 +30,8 @@ def reads(size: int) -> int:
 def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SQLiteSession, which uses WAL mode."""
     folder = plan.new_folder()
-    me = plan.open(f"sqlite:///{folder}/retain.db")
-    factory = import_module("retain.integrations.openai_agents").RetainSession
+    me = plan.open(f"sqlite:///{folder}/memorist.db")
+    factory = import_module("memorist_frameworks.openai_agents").MemoristSession
     others = import_module("agents.memory").SQLiteSession
     item = {"role": "user", "content": TEXT}
     id = str(uuid.uuid4())
@@ -40,7 +40,7 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
     for session in (ours, theirs):
         RUNNER.run(session.add_items([item] * size))
     durable = f"yes: {pragmas(RUNNER.run(asyncio.to_thread(theirs._get_connection)))}"
-    which = f"RetainSession, {size:,} items"
+    which = f"MemoristSession, {size:,} items"
     for case in (
         Case(
             f"{which}: get_items()",
@@ -72,8 +72,8 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
 def langchain(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with PostgresChatMessageHistory; langchain-postgres has no SQLite store."""
     for url in (
-        plan.postgres(f"adapters_history_retain_{size}"),
-        f"sqlite:///{plan.new_folder()}/retain.db",
+        plan.postgres(f"adapters_history_memorist_{size}"),
+        f"sqlite:///{plan.new_folder()}/memorist.db",
     ):
         other = f"adapters_history_{size}" if url.startswith("postgres") else None
         against_history(plan, rows, plan.open(url), plan.postgres(other) if other else None, size)
@@ -81,7 +81,7 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
 
 def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
     """Measure reading all messages, and adding two."""
-    factory = import_module("retain.integrations.langchain").RetainChatMessageHistory
+    factory = import_module("memorist_frameworks.langchain").MemoristChatMessageHistory
     langchain_messages = import_module("langchain_core.messages")
     turn = [
         langchain_messages.HumanMessage(content=TEXT),
@@ -99,7 +99,7 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
             history.add_messages(turn * (size // 2))
         written = [langchain_messages.message_to_dict(message) for message in ours.messages]
         name = "PostgresChatMessageHistory"
-        which = f"RetainChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}"
+        which = f"MemoristChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}"
         theirs = histories[-1]
 
         def build() -> object:
@@ -129,8 +129,8 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
 
 def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with InMemoryConversationStore, the only store that Pydantic AI itself has."""
-    me = plan.open(f"sqlite:///{plan.new_folder()}/retain.db")
-    store = import_module("retain.integrations.pydantic_ai").RetainConversationStore(me)
+    me = plan.open(f"sqlite:///{plan.new_folder()}/memorist.db")
+    store = import_module("memorist_frameworks.pydantic_ai").MemoristConversationStore(me)
     messages = import_module("pydantic_ai.messages")
     module = import_module("pydantic_ai.conversation")
     turn = [
@@ -148,7 +148,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     rows.add(
         plan,
         Case(
-            f"RetainConversationStore, {size:,} messages: load",
+            f"MemoristConversationStore, {size:,} messages: load",
             lambda: store.load(id),
             lambda: (me.sessions.get(id), [message.content for message in me.messages.window(id)]),
             (Other("InMemoryConversationStore", lambda: memory.load(id)),),
@@ -175,7 +175,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     rows.add(
         plan,
         Case(
-            f"RetainConversationStore, {size:,} messages: save 2 more",
+            f"MemoristConversationStore, {size:,} messages: save 2 more",
             lambda: save(store, conversation),
             lambda: (me.sessions.get(library), me.transaction(work, lock="conversation")),
             (
@@ -194,12 +194,12 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteSessionService and DatabaseSessionService on SQLite with a rollback journal."""
     folder = plan.new_folder()
     sessions = "google.adk.sessions"
-    me = plan.open(f"sqlite:///{folder}/retain.db")
-    ours = import_module("retain.integrations.adk").RetainSessionService(me)
+    me = plan.open(f"sqlite:///{folder}/memorist.db")
+    ours = import_module("memorist_frameworks.adk").MemoristSessionService(me)
     event = import_module("google.adk.events.event").Event
     genai = import_module("google.genai.types")
     actions = import_module("google.adk.events.event_actions").EventActions
-    adk_format = import_module("retain.messages.formats.adk")
+    adk_format = import_module("memorist_frameworks.formats.adk")
     services = {
         "SqliteSessionService": import_module(
             f"{sessions}.sqlite_session_service"
@@ -253,7 +253,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
 
     for case in (
         Case(
-            f"RetainSessionService, {size:,} events: get_session",
+            f"MemoristSessionService, {size:,} events: get_session",
             lambda: ours.get_session(**key),
             lambda: _read(me, library),
             others(lambda _, service: service.get_session(**key)),
@@ -262,7 +262,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
             awaited=True,
         ),
         Case(
-            f"RetainSessionService, {size:,} events: append_event with state",
+            f"MemoristSessionService, {size:,} events: append_event with state",
             lambda: append("ours", ours),
             write,
             others(append, durable),
@@ -292,10 +292,10 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with FileHistoryProvider, which appends to a file without syncing it."""
     folder = plan.new_folder()
     module = import_module("agent_framework")
-    me = plan.open(f"sqlite:///{folder}/retain.db")
-    ours = import_module("retain.integrations.agent_framework").RetainHistoryProvider(me)
+    me = plan.open(f"sqlite:///{folder}/memorist.db")
+    ours = import_module("memorist_frameworks.agent_framework").MemoristHistoryProvider(me)
     theirs = module.FileHistoryProvider(str(folder / "files"))
-    message_format = import_module("retain.messages.formats.agent_framework")
+    message_format = import_module("memorist_frameworks.formats.agent_framework")
     numbers = count()
 
     def turn() -> list[Any]:
@@ -324,7 +324,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
 
     for case in (
         Case(
-            f"RetainHistoryProvider, {size:,} messages: get_messages",
+            f"MemoristHistoryProvider, {size:,} messages: get_messages",
             lambda: ours.get_messages(id),
             lambda: [message.content for message in me.messages.window(library)],
             (Other("FileHistoryProvider", lambda: theirs.get_messages(id)),),
@@ -333,7 +333,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
             awaited=True,
         ),
         Case(
-            f"RetainHistoryProvider, {size:,} messages: save_messages, 2",
+            f"MemoristHistoryProvider, {size:,} messages: save_messages, 2",
             lambda: ours.save_messages(id, turn()),
             save,
             (Other("FileHistoryProvider", lambda: theirs.save_messages(id, turn()), NOT_DURABLE),),

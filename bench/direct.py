@@ -16,10 +16,12 @@ import apsw
 import psycopg
 
 from bench.harness import SESSION, TENANT, TEXT
-from retain.storage.sqlite.connection import open_connection
+from memorist.storage.checksum import checksum
+from memorist.storage.sqlite.connection import open_connection
 
 RAW = '{"text":"' + TEXT + '"}'
-COLUMNS = "tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out, cost, created_at"
+CHECKSUM = checksum(RAW)
+COLUMNS = "tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out, cost, created_at, checksum"
 READ = "seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at"
 PRAGMAS = {
     "synchronous": 2,
@@ -29,14 +31,14 @@ PRAGMAS = {
     "wal_autocheckpoint": 2000,
     "journal_size_limit": 67108864,
 }
-INSERT = f"insert into messages ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = f"insert into messages ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 NEXT = "select coalesce(max(seq), 0) + 1 from messages where tenant = ? and session_id = ?"
 WINDOW = f"""select {READ} from messages where tenant = ? and session_id = ? and seq <= ? and chatter <= ?
              order by seq desc limit ?"""
 
 
 def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
-    """Connect with retain's pragmas to a file with retain's tables."""
+    """Connect with memorist's pragmas to a file with memorist's tables."""
     connection = apsw.Connection(str(path))
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_timeout(int(busy_seconds * 1000))
@@ -46,7 +48,7 @@ def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
 
 
 def differences(path: Path) -> list[str]:
-    """Return the pragmas in which a bare connection differs from retain's: none, if it is fair."""
+    """Return the pragmas in which a bare connection differs from memorist's: none, if it is fair."""
     ours = open_connection(path, 30.0, writing=True, relaxed=False)
     direct = connect(path)
     try:
@@ -66,7 +68,7 @@ def differences(path: Path) -> list[str]:
 
 
 def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
-    """Return a row as retain writes it."""
+    """Return a row as memorist writes it."""
     return (
         TENANT,
         session,
@@ -80,6 +82,7 @@ def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
         None,
         None,
         time.time_ns() // 1000,
+        CHECKSUM,
     )
 
 
@@ -122,8 +125,8 @@ def correct(connection: apsw.Connection, session: str = SESSION) -> Callable[[],
 
 
 def connect_postgres(url: str) -> psycopg.Connection[Any]:
-    """Connect with psycopg to retain's tables."""
-    return psycopg.connect(url, options="-c search_path=retain")
+    """Connect with psycopg to memorist's tables."""
+    return psycopg.connect(url, options="-c search_path=memorist")
 
 
 def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from bench.harness import RATIO_COLUMNS, SESSION, Plan, Table, Target, race, versus
-from retain import Scope, Settings
+from memorist import Scope, Settings
 
 MODES = ("explicit", "off")
 TURN_TEXTS = (

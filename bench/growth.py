@@ -25,18 +25,18 @@ import psutil
 import psycopg
 
 from bench.harness import Plan, Table, duration
-from retain import Memory, Scope, Settings
-from retain.api.status import status
-from retain.base import clock
-from retain.jobs.job import Job
-from retain.jobs.runner import JobRunner, all_jobs
-from retain.kinds.kind import Services
-from retain.kinds.messages.message_index import message_rows
-from retain.search.candidates import word_hash
-from retain.search.embedders import quantise
-from retain.search.retrieval import session_mark
-from retain.storage.database import Transaction
-from retain.storage.postgres.roles import SCHEMA
+from memorist import Memory, Scope, Settings
+from memorist.base import clock
+from memorist.jobs.job import Job
+from memorist.jobs.runner import JobRunner, all_jobs
+from memorist.kinds.kind import Services
+from memorist.kinds.messages.message_rows import index_rows
+from memorist.search.candidates import word_hash
+from memorist.search.embedders import quantise
+from memorist.search.retrieval import session_mark
+from memorist.storage.checksum import checksum
+from memorist.storage.database import Transaction
+from memorist.storage.postgres.row_security import SCHEMA
 
 TENANT = "acme"
 USERS = 10
@@ -154,7 +154,7 @@ def verbs(memory: Memory, me: Scope, questions: Iterator[str]) -> dict[str, Call
         "search of a user": lambda: me.search(next(questions)),
         "context": lambda: me.context(session, next(questions)),
         "counts": memory.counts,
-        "status": lambda: status(memory),
+        "status": memory.status.get,
         "purge with nothing due": lambda: memory.purge(days=10_000),
     }
 
@@ -213,20 +213,22 @@ FILLERS = (
     Filler(
         1,
         """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens,
-               created_at)
-           values (:tenant, :session, :seq, 'user', :content, null, 0, 20, :at)""",
+               created_at, checksum)
+           values (:tenant, :session, :seq, 'user', :content, null, 0, 20, :at, :content_checksum)""",
     ),
     Filler(
         10,
         """insert into entries (tenant, id, agent, kind, content, tokens, user_id, source, version,
-               created_at, updated_at)
-           values (:tenant, :id, 'scout', 'journal', :text, 20, :user, 'user', 1, :at, :at)""",
+               created_at, updated_at, checksum)
+           values (:tenant, :id, 'scout', 'journal', :text, 20, :user, 'user', 1, :at, :at,
+               :text_checksum)""",
     ),
     Filler(
         10,
         """insert into state (tenant, area, key, user_id, value, version, expires_at, created_at,
-               updated_at)
-           values (:tenant, 'user:' || :user, :id, :user, '1', 1, :later, :at, :at)""",
+               updated_at, checksum)
+           values (:tenant, 'user:' || :user, :id, :user, '1', 1, :later, :at, :at,
+               :one_checksum)""",
     ),
     Filler(
         10,
@@ -236,7 +238,7 @@ FILLERS = (
     ),
     Filler(
         10,
-        """insert into answers (tenant, principal, route, key, digest, status, body, created_at)
+        """insert into stored_responses (tenant, principal, route, key, digest, status, body, created_at)
            values (:tenant, 'p', 'r', :id, '', 200, '', :recent)""",
     ),
     Filler(
@@ -247,9 +249,10 @@ FILLERS = (
     Filler(
         100,
         """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media,
-               bytes, lines, tokens, metadata, source, is_active, created_at, updated_at)
+               bytes, lines, tokens, metadata, source, is_active, created_at, updated_at,
+               checksum)
            values (:tenant, :id, :user, 'scout', :session, 'output', '', :id, 'text', 0, 0, 0,
-               '{}', 'user', 1, :at, :at)""",
+               '{}', 'user', 1, :at, :at, 0)""",
     ),
 )
 
@@ -274,6 +277,9 @@ def fill(
                 "id": f"id {number}",
                 "text": text,
                 "content": f'{{"text":"{text}"}}',
+                "text_checksum": checksum(text),
+                "content_checksum": checksum(f'{{"text":"{text}"}}'),
+                "one_checksum": checksum("1"),
                 "at": now - 60 * clock.DAY + number * clock.SECOND,
                 "recent": now,
                 "later": now + clock.DAY,
@@ -294,16 +300,17 @@ def fill_batch(
     items = [
         item
         for row in rows
-        for item in message_rows(
+        for item in index_rows(
             row["session"],
             row["user"],
             "scout",
-            row["seq"],
-            "user",
-            None,
-            [row["text"]],
-            row["at"],
-            row["content"],
+            {
+                **row,
+                "role": "user",
+                "author": None,
+                "searchable_parts": [row["text"]],
+                "created_at": row["at"],
+            },
         )
     ]
     services.index.add(tx, items)

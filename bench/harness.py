@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
-from tests.servers import PostgresServer
 
-from retain import Memory, Scope, Settings
-from retain.base.clock import Clock
+from memorist import Memory, Scope, Settings
+from memorist.base.clock import Clock
+from testkit.servers import PostgresServer
 
 TENANT = "acme"
 USER = "ada"
@@ -148,7 +148,7 @@ class Target:
 
 
 class Ahead(Target):
-    """A target: retain is faster than the alternative."""
+    """A target: memorist is faster than the alternative."""
 
     def __init__(self) -> None:
         super().__init__(at_least=1)
@@ -177,7 +177,7 @@ class Table:
         )
 
 
-RATIO_COLUMNS = ("what", "retain", "compared with", "ratio", "quartiles", "target", "")
+RATIO_COLUMNS = ("what", "memorist", "compared with", "ratio", "quartiles", "target", "")
 
 
 def versus(
@@ -237,7 +237,7 @@ def fsync_seconds(folder: Path, times: int = 200) -> Series:
 @contextmanager
 def planned(quick: bool, folder: Path | None, progress: Callable[[str], None]) -> Iterator[Plan]:
     """Yield a plan with a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="retain-bench-", dir=folder) as path:
+    with tempfile.TemporaryDirectory(prefix="memorist-bench-", dir=folder) as path:
         plan = Plan(quick, Path(path), progress)
         try:
             yield plan

@@ -2,7 +2,7 @@
 
     python -m bench.http_compare OTHER_CHECKOUT [--rounds 5] [--seconds 3] [--log-level info]
 
-Each checkout runs `retain serve` from its own `.venv`, on an empty SQLite database of its own. Both
+Each checkout runs `memorist serve` from its own `.venv`, on an empty SQLite database of its own. Both
 servers get the same requests in turns, each with an API key, from 32 connections. The figure is the
 CPU time of the server process, because other programs on the machine affect it less than elapsed
 time.
@@ -69,18 +69,18 @@ class Candidate(ServerProcess):
 
     def __init__(self, checkout: Path, folder: Path, log_level: str) -> None:
         folder.mkdir()
-        command = str(checkout.absolute() / ".venv/bin/retain")
+        command = str(checkout.absolute() / ".venv/bin/memorist")
         database = f"sqlite:///{folder}/memory.db"
         created = subprocess.run(
-            [command, "keys", "create", "bench", "--permissions", "read,write", "--json"],
-            env={**os.environ, "RETAIN_DATABASE": database},
+            [command, "keys", "add", "bench", "--permissions", "read,write", "--json"],
+            env={**os.environ, "MEMORIST_DATABASE": database},
             capture_output=True,
             check=True,
         )
         self.headers = {
             "Authorization": f"Bearer {json.loads(created.stdout)['key']}",
-            "X-Retain-User": "ada",
-            "X-Retain-Agent": "a",
+            "X-Memorist-User": "ada",
+            "X-Memorist-Agent": "a",
         }
         super().__init__(
             [command, "serve", "--json", "--port", "0"],

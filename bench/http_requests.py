@@ -29,7 +29,7 @@ from bench.harness import (
     versus,
 )
 from bench.load import Clients, Job, Outcome, format_request
-from retain import Memory, NewMessage, Settings
+from memorist import Memory, NewMessage, Settings
 
 CLIENTS = 64
 LONG_SESSION = "long"
@@ -61,7 +61,7 @@ def calls(
     folder = plan.new_folder()
     with (
         servers.empty(folder / "empty.log") as bare,
-        servers.retain(database, folder / "retain.log", **NO_JOBS) as full,
+        servers.memorist(database, folder / "memorist.log", **NO_JOBS) as full,
     ):
         jobs = {
             "empty": Job(bare.address, [format_request("GET", "/")]),
@@ -189,7 +189,7 @@ def overload(plan: Plan, clients: Clients) -> Table:
     limit = 256  # limits.MAX_IN_FLIGHT
     rows = []
     seconds = plan.amount(10, 4)
-    with servers.retain(database, plan.new_folder() / "overload.log", **NO_JOBS) as server:
+    with servers.memorist(database, plan.new_folder() / "overload.log", **NO_JOBS) as server:
         job = Job(server.address, appends(key), limit, seconds)
         clients.run(job)
         for patient in (True, False):
@@ -256,7 +256,7 @@ def memory(plan: Plan, clients: Clients) -> Table:
     steps, seconds = plan.amount(6, 3), plan.amount(30, 5)
     reads = format_request("GET", f"/api/messages/{LONG_SESSION}/window?last=50", **headers(key))
     not_found = format_request("POST", "/api/messages/none", BODY, **headers(key))
-    with servers.retain(database, plan.new_folder() / "memory.log") as server:
+    with servers.memorist(database, plan.new_folder() / "memory.log") as server:
         process = psutil.Process(server.process.pid)
         job = Job(
             server.address,
@@ -316,4 +316,4 @@ def appends(key: str) -> list[str]:
 
 def headers(key: str) -> dict[str, str]:
     """Return the headers of a client."""
-    return {"Authorization": f"Bearer {key}", "X_Retain_User": USER, "X_Retain_Agent": AGENT}
+    return {"Authorization": f"Bearer {key}", "X_Memorist_User": USER, "X_Memorist_Agent": AGENT}

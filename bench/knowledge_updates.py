@@ -23,10 +23,10 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.recall import Filled, fill
-from retain import Memory, Scope
-from retain.base.settings import Settings
-from retain.evaluation.benchmark_files import Conversation, Turn, read_benchmark
-from retain.search.words import analyse
+from memorist import Memory, Scope
+from memorist.base.settings import Settings
+from memorist.search.words import analyse
+from memorist_eval.benchmark_files import Conversation, Turn, read_benchmark
 
 TYPE = "knowledge-update"
 MODEL_SECONDS = 600

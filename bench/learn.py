@@ -1,4 +1,4 @@
-"""Learn the weights of the search features: src/retain/search/weights.json.
+"""Learn the weights of the search features: packages/memorist/src/memorist/search/weights.json.
 
     python -m bench.learn FOLDER                  # with lme_pool_dev.json.gz and beam100k_dev.json.gz
     python -m bench.learn FOLDER --family words   # only the weights without vectors; --dry: only print
@@ -34,12 +34,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import recall
-from retain import Memory
-from retain.base.settings import Settings
-from retain.evaluation.benchmark_files import Conversation, GoldQuestion
-from retain.search import features, ranking
-from retain.search.candidates import Candidate, Corpus
-from retain.search.question import Question
+from memorist import Memory
+from memorist.base.settings import Settings
+from memorist.search import features, ranking
+from memorist.search.candidates import Candidate, Corpus
+from memorist.search.question import Question
+from memorist_eval.benchmark_files import Conversation, GoldQuestion
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
 FAMILIES = {"words": "words", "static": "static", "encoder": "encoder"}
@@ -108,9 +108,9 @@ class Learned:
 class HeldOut:
     """The cosines of encoders that were not trained on the question: `similarities-folds.npz`.
 
-    retain's encoder was trained on the questions of these files, so weights learned with its cosines
+    memorist's encoder was trained on the questions of these files, so weights learned with its cosines
     would rely on it too much. The search for such a question uses the cosines of an encoder that was
-    trained without it. Other questions, and the later parts of long messages, use retain's encoder;
+    trained without it. Other questions, and the later parts of long messages, use memorist's encoder;
     these parts become candidates only by their words.
     """
 
@@ -147,7 +147,7 @@ class HeldOut:
     def start_question(
         self, memory: Memory, conversation: Conversation, gold_question: GoldQuestion
     ) -> None:
-        """Use the cosines of a question, or retain's own for a question of another conversation."""
+        """Use the cosines of a question, or memorist's own for a question of another conversation."""
         self._cosines = {}
         name = (
             "lme.lme"

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.harness import SESSION, TEXT, Plan, Table, duration
-from retain import Memory, NewMessage, Scope, Settings
-from retain.base import clock
+from memorist import Memory, NewMessage, Scope, Settings
+from memorist.base import clock
 
 WRITERS = 4
 MEAN_PAUSE_SECONDS = 0.002
@@ -34,7 +34,7 @@ COLUMNS = (
     "appends",
     "errors",
 )
-PURGE_SCRIPT = "import sys; from retain import Memory; Memory.open(sys.argv[1]).purge(days=30)"
+PURGE_SCRIPT = "import sys; from memorist import Memory; Memory.open(sys.argv[1]).purge(days=30)"
 
 
 def run(plan: Plan) -> Iterator[Table]:

@@ -1,9 +1,9 @@
-"""Recall of search beyond `retain eval`: with facts, and on both engines.
+"""Recall of search beyond `memorist eval`: with facts, and on both engines.
 
     python -m bench.recall --agree FOLDER     # compare the top ten of SQLite and PostgreSQL
     python bench/recall.py LOCOMO --profile default --facts --run OUT.jsonl   # with LoCoMo's observations as facts
 
-`retain eval FILE` measures recall on one file. Only `search` sees the questions.
+`memorist eval FILE` measures recall on one file. Only `search` sees the questions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retain import Memory, Scope
-from retain.base.settings import Settings
-from retain.evaluation.benchmark_files import Conversation, GoldQuestion, Unit, read_benchmark
-from retain.evaluation.evaluate import HITS_PER_QUESTION, load_conversation
+from memorist import Memory, Scope
+from memorist.base.settings import Settings
+from memorist_eval.benchmark_files import Conversation, GoldQuestion, Unit, read_benchmark
+from memorist_eval.evaluate import HITS_PER_QUESTION, load_conversation
 
 PROFILES = {
     "words": {"embedder": "none"},
@@ -129,7 +129,7 @@ def run(
 
 def agree(folder: Path, profile: str) -> None:
     """Compare the top ten of both engines for every file of a folder."""
-    from tests.servers import PostgresServer
+    from testkit.servers import PostgresServer
 
     server = PostgresServer("modern")
     try:

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import psutil
 import psycopg
-from tests.servers import PostgresServer
 
 from bench.harness import RATIO_COLUMNS, Plan, Table, Target, duration, rate, versus
 from bench.search import Texts, fill
-from retain import Memory, Settings
+from memorist import Memory, Settings
+from testkit.servers import PostgresServer
 
 THREADS = 16
 ROWS = 20_000

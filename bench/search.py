@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import psutil
-import retain_encoder
 
+import memorist_encoder
 from bench.harness import (
     RATIO_COLUMNS,
     SESSION,
@@ -30,10 +30,10 @@ from bench.harness import (
     race,
     versus,
 )
-from retain import Memory, Settings
-from retain.search.embedders import choose, quantise
-from retain.search.search_engine import Item, SearchFilter
-from retain.search.words import STOP
+from memorist import Memory, Settings
+from memorist.search.embedders import choose, quantise
+from memorist.search.search_engine import IndexRow, SearchFilter
+from memorist.search.words import STOP
 
 USERS = 10
 BATCH_SIZE = 5000
@@ -55,7 +55,7 @@ class Texts:
 
     def __init__(self, seed: int = 1) -> None:
         vocabulary = json.loads(
-            Path(retain_encoder.__file__).with_name("tokenizer.json").read_text("utf-8")
+            Path(memorist_encoder.__file__).with_name("tokenizer.json").read_text("utf-8")
         )
         words = [word for word in vocabulary["model"]["vocab"] if word.isascii() and word.isalpha()]
         self._words = np.array([word for word in words if len(word) > 2])
@@ -228,7 +228,7 @@ def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
         )
 
 
-def row(number: int, text: str) -> Item:
+def row(number: int, text: str) -> IndexRow:
     """Return a message of one of the users."""
     user = number % USERS
     message_number = number // USERS
@@ -239,7 +239,7 @@ def row(number: int, text: str) -> Item:
         "session": session,
         "author": "Ada",
     }
-    return Item(
+    return IndexRow(
         "messages",
         session,
         text,

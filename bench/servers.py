@@ -1,4 +1,4 @@
-"""The measured servers: `retain serve`, retain with a scripted model, and an empty route."""
+"""The measured servers: `memorist serve`, memorist with a scripted model, and an empty route."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from retain import Memory, Settings
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.models import Models
-from retain.testing import ScriptedModel
+from memorist import Memory, Settings
+from memorist.admin.principal import PERMISSIONS
+from memorist.models import Models
+from memorist.testing import ScriptedModel
+from testkit.keys import create_key
 
-COMMAND = str(Path(sys.executable).with_name("retain"))
+COMMAND = str(Path(sys.executable).with_name("memorist"))
 
 
 class ServerProcess(AbstractContextManager["ServerProcess"]):
     """A running server and its address."""
 
     def __init__(self, command: list[str], log: Path, **settings: Any) -> None:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
-        env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
+        env = {
+            name: value for name, value in os.environ.items() if not name.startswith("MEMORIST_")
+        }
+        env |= {f"MEMORIST_{name.upper()}": str(value) for name, value in settings.items()}
         with log.open("w") as errors:  # the log is on, because its cost counts too
             self.process = subprocess.Popen(
                 command, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
@@ -49,8 +51,8 @@ class ServerProcess(AbstractContextManager["ServerProcess"]):
         self.process.stdout.close()
 
 
-def retain(database: str, log: Path, *flags: str, **settings: Any) -> ServerProcess:
-    """Run `retain serve` on a database."""
+def memorist(database: str, log: Path, *flags: str, **settings: Any) -> ServerProcess:
+    """Run `memorist serve` on a database."""
     command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
     return ServerProcess(command, log, **{"rate_per_second": 0, **settings})
 
@@ -61,7 +63,7 @@ def empty(log: Path) -> ServerProcess:
 
 
 def scripted(database: str, log: Path, **settings: Any) -> ServerProcess:
-    """Run retain with a scripted model."""
+    """Run memorist with a scripted model."""
     command = [sys.executable, "-m", "bench.servers", "scripted", database]
     return ServerProcess(command, log, **{"rate_per_second": 0, **settings})
 
@@ -69,7 +71,7 @@ def scripted(database: str, log: Path, **settings: Any) -> ServerProcess:
 def key(database: str, tenant: str) -> str:
     """Create an API key with all permissions."""
     with Memory.open(database, settings=Settings()) as memory:
-        return Keys(memory.database).create(tenant, "a benchmark", PERMISSIONS)[1]
+        return create_key(memory, tenant, "a benchmark", PERMISSIONS)[1]
 
 
 def main() -> None:
@@ -77,8 +79,8 @@ def main() -> None:
     import uvicorn
     from fastapi import FastAPI
 
-    from retain.server import logs
-    from retain.server.serve import KEEP_ALIVE_SECONDS, bind, server
+    from memorist.server.observe import logs
+    from memorist.server.process.serve import KEEP_ALIVE_SECONDS, bind, server
 
     with bind("127.0.0.1", 0) as listener:
         listener.listen(2048)

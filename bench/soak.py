@@ -22,7 +22,7 @@ from bench import servers
 from bench.harness import TENANT, scope_of
 from bench.http_requests import BODY, MEBIBYTE, headers
 from bench.load import Clients, Job, Outcome, format_request
-from retain import Memory, Settings
+from memorist import Memory, Settings
 
 CLIENTS = 16
 SAMPLES = 20
@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("seconds", type=float, nargs="?", default=300.0)
     parser.add_argument("--database", help="an empty database; default: a new SQLite file")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="retain-soak-") as folder:
+    with tempfile.TemporaryDirectory(prefix="memorist-soak-") as folder:
         database = arguments.database or f"sqlite:///{folder}/soak.db"
         return 0 if soak(arguments.seconds, database, Path(folder)) else 1
 

@@ -29,13 +29,13 @@ from bench.harness import (
     rate,
     versus,
 )
-from retain import AsyncMemory, Memory, Scope, Settings
+from memorist import AsyncMemory, Memory, Scope, Settings
 
 WRITERS = 64
 SESSIONS = [f"session {n}" for n in range(WRITERS)]
 COLUMNS = (
     "what",
-    "retain",
+    "memorist",
     "one connection each",
     "ratio",
     "quartiles",
@@ -75,11 +75,11 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
     """Measure threads and asyncio tasks against one connection per thread."""
     share = plan.amount(20, 5)
     folder = plan.new_folder()
-    me = memory_for_writers(plan, f"sqlite:///{folder}/retain.db")
+    me = memory_for_writers(plan, f"sqlite:///{folder}/memorist.db")
     tasks = memory_for_writers(plan, f"sqlite:///{folder}/tasks.db")
     each = memory_for_writers(plan, f"sqlite:///{folder}/each.db")
     # All files stay open: closing the last connection would delete the write-ahead log.
-    for scope, name in ((me, "retain"), (tasks, "tasks"), (each, "each")):
+    for scope, name in ((me, "memorist"), (tasks, "tasks"), (each, "each")):
         fill_log(scope, folder / f"{name}.db")
     outcomes = take_turns(
         plan,
@@ -117,7 +117,7 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
 
 def postgres(plan: Plan) -> Table:
     """Compare the pool with one connection per thread."""
-    urls = [plan.postgres(f"threads_{name}") for name in ("retain", "each")]
+    urls = [plan.postgres(f"threads_{name}") for name in ("memorist", "each")]
     me = memory_for_writers(plan, urls[0])
     plan.memory_of(memory_for_writers(plan, urls[1])).close()
     outcomes = take_turns(
@@ -129,7 +129,7 @@ def postgres(plan: Plan) -> Table:
     )
     return table(
         f"{WRITERS} writers, PostgreSQL",
-        f"`synchronous_commit = on`; retain with its pool of {Settings().postgres_pool} connections, against "
+        f"`synchronous_commit = on`; memorist with its pool of {Settings().postgres_pool} connections, against "
         "a psycopg connection in each of 64 threads; an append locks the session, finds the next number, "
         "inserts and commits. The server runs on the same cores.",
         [row("64 threads", outcomes["threads"], outcomes["each"])],
@@ -274,7 +274,7 @@ def table(title: str, about: str, rows: list[list[str]]) -> Table:
     """Return a table of rates."""
     about += (
         " Served: how many of the 64 writers stored at least one message in time. The last three columns "
-        "show retain / the other side."
+        "show memorist / the other side."
     )
     return Table(title, about, COLUMNS, rows)
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table, Target, race, versus
 from bench.texts import DEFAULT_FOLDERS, held_out, samples
-from retain.base import tokens
+from memorist.base import tokens
 
 MAIN = ("English", "German", "Chinese", "Python", "JavaScript", "C", "JSON", "Markdown", "logs")
 MIN_TEXTS = 8
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Yield the errors, then the speed. RETAIN_BENCH_TEXTS adds folders, separated as in PATH."""
+    """Yield the errors, then the speed. MEMORIST_BENCH_TEXTS adds folders, separated as in PATH."""
     extra_folders = [
         Path(folder)
-        for folder in os.environ.get("RETAIN_BENCH_TEXTS", "").split(os.pathsep)
+        for folder in os.environ.get("MEMORIST_BENCH_TEXTS", "").split(os.pathsep)
         if folder
     ]
     plan.progress("reading texts")
@@ -107,7 +107,9 @@ def speed(plan: Plan) -> Table:
         rows.append(
             versus(f"{name}, against the exact count", timings["estimate"], timings["exact"])
         )
-    about = "retain estimates everything that it stores; the exact count needs the extra `tokens`."
+    about = (
+        "memorist estimates everything that it stores; the exact count needs the extra `tokens`."
+    )
     return Table("Speed of the token estimate", about, RATIO_COLUMNS, rows)
 
 

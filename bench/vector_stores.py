@@ -5,7 +5,7 @@
 The stores are chromadb and LangGraph's `InMemoryStore` with an index. LangGraph's `SqliteStore` is left
 out: it needs a Python that can load SQLite extensions. As in the stores' documentation, each message
 is stored with its text, author and user, and a question searches the messages of its user. All stores
-use retain's encoder; computing the question's vector is part of a search. Latency is CPU time, because
+use memorist's encoder; computing the question's vector is part of a search. Latency is CPU time, because
 other programs affect it least. chromadb is not a dependency of the project, because it needs thirty
 packages.
 """
@@ -22,9 +22,9 @@ from importlib import import_module
 from pathlib import Path
 
 from bench import recall
-from retain import Memory, Settings
-from retain.evaluation.benchmark_files import Conversation, GoldQuestion
-from retain.search.embedders import choose, embed_texts
+from memorist import Memory, Settings
+from memorist.search.embedders import choose, embed_texts
+from memorist_eval.benchmark_files import Conversation, GoldQuestion
 
 RESULT_LIMIT = 10
 ADVERSARIAL_TYPE = "5"
@@ -45,7 +45,7 @@ def messages(conversation: Conversation) -> Iterator[tuple[str | int, str]]:
 
 
 class Encoder:
-    """retain's encoder as a function that the stores can call."""
+    """memorist's encoder as a function that the stores can call."""
 
     def __init__(self) -> None:
         embedder = choose(Settings(embedder="encoder"))
@@ -104,10 +104,10 @@ def open_langgraph(conversations: Sequence[Conversation], encode: Encoder) -> Se
     return search
 
 
-def open_retain(conversations: Sequence[Conversation], folder: str) -> Search:
-    """Return a search of retain."""
+def open_memorist(conversations: Sequence[Conversation], folder: str) -> Search:
+    """Return a search of memorist."""
     memory = Memory.open(
-        settings=Settings(database=f"sqlite:///{folder}/retain.db", embedder="encoder")
+        settings=Settings(database=f"sqlite:///{folder}/memorist.db", embedder="encoder")
     )
     units = recall.fill(memory, conversations).units
 
@@ -150,7 +150,7 @@ def main() -> int:
     conversations = recall.read(parser.parse_args().file)
     encode = Encoder()
     with tempfile.TemporaryDirectory() as folder:
-        measure("retain", conversations, open_retain(conversations, folder))
+        measure("memorist", conversations, open_memorist(conversations, folder))
         measure("chromadb", conversations, open_chroma(conversations, encode, f"{folder}/chroma"))
         measure("LangGraph InMemoryStore", conversations, open_langgraph(conversations, encode))
     return 0

@@ -20,8 +20,8 @@ from bench.harness import (
     race,
     versus,
 )
-from retain import NewMessage, Scope
-from retain.base import clock
+from memorist import NewMessage, Scope
+from memorist.base import clock
 
 SMALL = 100
 MAX_SEQ = 2**53
@@ -85,12 +85,12 @@ def postgres(plan: Plan) -> Iterator[Table]:
     manual_clock = ManualClock()
     short, long = (plan.open(url, manual_clock) for url in urls)
     with (
-        psycopg.connect(urls[0], autocommit=True, options="-c search_path=retain") as bare,
+        psycopg.connect(urls[0], autocommit=True, options="-c search_path=memorist") as bare,
         psycopg.connect(urls[1], autocommit=True) as sizes,
     ):
 
         def size() -> int:
-            sql = "select pg_total_relation_size('retain.messages')"
+            sql = "select pg_total_relation_size('memorist.messages')"
             row = sizes.execute(sql).fetchone()
             return int(row[0]) if row else 0
 

@@ -1,6 +1,6 @@
 """A Google ADK agent that remembers between runs.
 
-`pip install '/path/to/this/clone[adk]'`, then run this twice.
+`pip install 'memorist[adk]'`, then run this twice.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from google.adk.runners import Runner
 from google.adk.tools import preload_memory
 from google.genai.types import Content, Part
 
-from retain import Memory
-from retain.integrations.adk import RetainMemoryService, RetainSessionService
+from memorist import Memory
+from memorist_frameworks.adk import MemoristMemoryService, MemoristSessionService
 
 
 class Model(BaseLlm):
@@ -43,8 +43,8 @@ async def main(memory: Memory) -> None:
     runner = Runner(
         app_name="assistant",
         agent=LlmAgent(name="scout", model=Model(model="a-model"), tools=[preload_memory]),
-        session_service=RetainSessionService(scope),
-        memory_service=RetainMemoryService(scope),
+        session_service=MemoristSessionService(scope),
+        memory_service=MemoristMemoryService(scope),
         auto_create_session=True,
     )
     session = f"run {time.time()}"
@@ -66,5 +66,5 @@ async def main(memory: Memory) -> None:
 
 
 if __name__ == "__main__":
-    with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
         asyncio.run(main(memory))

@@ -1,6 +1,6 @@
 """A Microsoft Agent Framework agent that remembers between runs.
 
-`pip install '/path/to/this/clone[agent-framework]'`, then run this twice.
+`pip install 'memorist[agent-framework]'`, then run this twice.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from typing import Any
 
 from agent_framework import Agent, BaseChatClient, ChatResponse, FunctionInvocationLayer, Message
 
-from retain import Memory
-from retain.integrations.agent_framework import RetainContextProvider, RetainHistoryProvider
+from memorist import Memory
+from memorist_frameworks.agent_framework import MemoristContextProvider, MemoristHistoryProvider
 
 
 class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):
@@ -37,7 +37,7 @@ async def main(memory: Memory) -> None:
     """
     scope = memory.scope(user="ada", agent="scout")
     agent = Agent(
-        Model(), context_providers=[RetainHistoryProvider(scope), RetainContextProvider(scope)]
+        Model(), context_providers=[MemoristHistoryProvider(scope), MemoristContextProvider(scope)]
     )
     session = agent.create_session()
 
@@ -48,5 +48,5 @@ async def main(memory: Memory) -> None:
 
 
 if __name__ == "__main__":
-    with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
         asyncio.run(main(memory))

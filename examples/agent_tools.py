@@ -1,16 +1,17 @@
 """An agent with its own tools: a Python function, and an MCP server that this file starts.
 
-`pip install '/path/to/this/clone[mcp,models]'`, then run this twice. A script stands in for the model.
+`pip install 'memorist[mcp,models]'`, then run this twice. A script stands in for the model.
 """
 
 import os
 import sys
 from pathlib import Path
 
-from retain import Memory, Settings
-from retain.chat import turn
-from retain.models import Models
-from retain.testing import ScriptedModel, calling
+from memorist import Memory, Settings
+from memorist.chat import turn
+from memorist.chat.turn import TurnInput
+from memorist.models import Models
+from memorist.testing import ScriptedModel, calling
 
 
 def find_user(email: str) -> dict[str, str]:
@@ -52,7 +53,7 @@ def main(database: str) -> None:
         session = me.sessions.resume()
         earlier = me.messages.window(session.id, last=1)
         print(f"remembered: {earlier[0].text if earlier else 'nothing'}")
-        turn.run(memory, me, session.id, "How many orders does ada@example.org have?")
+        turn.run_turn(me, session.id, TurnInput("How many orders does ada@example.org have?"))
         for message in me.messages.window(session.id, last=5):
             print(f"{message.role}: {message.text}")
 
@@ -61,4 +62,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         serve()
     else:
-        main(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db"))
+        main(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db"))

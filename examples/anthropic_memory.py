@@ -1,6 +1,6 @@
 """Claude's memory tool with files that persist between runs.
 
-`pip install '/path/to/this/clone[anthropic]'`, then run this twice.
+`pip install 'memorist[anthropic]'`, then run this twice.
 
 A function stands in for Claude, so no API key is needed. The first run finds an empty memory and
 writes a file; the second run, in a new process, reads it.
@@ -14,8 +14,8 @@ import os
 import anthropic
 import httpx2
 
-from retain import Memory
-from retain.integrations.anthropic import RetainMemoryTool
+from memorist import Memory
+from memorist_frameworks.anthropic import MemoristMemoryTool
 
 FILE = "/memories/user.md"
 
@@ -51,7 +51,7 @@ def reply(kind: str, **block: object) -> httpx2.Response:
     return httpx2.Response(200, json=message)
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
     script = httpx2.Client(transport=httpx2.MockTransport(claude))
     # With an API key: client = anthropic.Anthropic()
     client = anthropic.Anthropic(api_key="none", http_client=script)
@@ -59,6 +59,6 @@ with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as me
         model="claude-sonnet-5-5",
         max_tokens=1024,
         messages=[{"role": "user", "content": "I am Ada. Do you know me?"}],
-        tools=[RetainMemoryTool(memory.scope(user="ada"))],
+        tools=[MemoristMemoryTool(memory.scope(user="ada"))],
     )
     print(runner.until_done().content[0].text)

@@ -1,11 +1,11 @@
-"""A conversation with any model: retain assembles the messages to send, and saves the turn.
+"""A conversation with any model: memorist assembles the messages to send, and saves the turn.
 
-`pip install /path/to/this/clone`, then run this twice. A function stands in for the model.
+`pip install memorist`, then run this twice. A function stands in for the model.
 """
 
 import os
 
-from retain import Memory
+from memorist import Memory
 
 
 def model(messages: list[dict[str, str]]) -> str:
@@ -15,7 +15,7 @@ def model(messages: list[dict[str, str]]) -> str:
     return "She lives in Lisbon." if "Lisbon" in str(messages) else "I do not know."
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
     me = memory.scope(user="ada", agent="scout")
     earlier = me.search("where does my sister live", limit=1)
     print(f"remembered: {earlier[0].text if earlier else 'nothing'}")

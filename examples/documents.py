@@ -1,11 +1,11 @@
 """Search in documents: add a file once, and find the passage that answers a question.
 
-`pip install /path/to/this/clone`, then run this twice.
+`pip install memorist`, then run this twice.
 """
 
 import os
 
-from retain import Memory
+from memorist import Memory
 
 HANDBOOK = """# Handbook
 
@@ -18,10 +18,10 @@ Line 28 goes up the hill. Ada drives it on Mondays.
 The ferry to Cacilhas leaves every twenty minutes.
 """
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
     me = memory.scope(user="ada")
-    hits = me.knowledge.search("who drives the tram up the hill", limit=1)
+    hits = me.documents.search("who drives the tram up the hill", limit=1)
     text = hits[0].text.replace("\n", " ") if hits else ""
     print(f"remembered: {text or 'nothing'}")
-    document = me.knowledge.add("Handbook", HANDBOOK, path="handbook.md", media="markdown")
-    print(f"{document.title} has {len(list(me.knowledge.passages(document.id)))} passages.")
+    document = me.documents.add("Handbook", HANDBOOK, path="handbook.md", media="markdown")
+    print(f"{document.title} has {len(list(me.documents.passages(document.id)))} passages.")

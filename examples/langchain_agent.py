@@ -1,6 +1,6 @@
 """A LangChain agent that remembers across conversations.
 
-`pip install '/path/to/this/clone[langchain]'`, then run this twice.
+`pip install 'memorist[langchain]'`, then run this twice.
 
 The first run tells the agent a name; the second run, in a new process and a new thread, recalls it.
 """
@@ -16,8 +16,8 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from retain import Memory
-from retain.integrations.langchain import RetainMiddleware
+from memorist import Memory
+from memorist_frameworks.langchain import MemoristMiddleware
 
 
 class Model(GenericFakeChatModel):
@@ -41,9 +41,9 @@ class Model(GenericFakeChatModel):
         )
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
     me = memory.scope(user="ada", agent="scout")
-    agent = create_agent(Model(messages=iter([])), middleware=[RetainMiddleware(me)])
+    agent = create_agent(Model(messages=iter([])), middleware=[MemoristMiddleware(me)])
     question = "What am I called?" if me.sessions.list().items else "I am called Ada."
     thread = {"configurable": {"thread_id": str(uuid4())}}  # a new conversation each time
     print(agent.invoke({"messages": [HumanMessage(question)]}, thread)["messages"][-1].text)

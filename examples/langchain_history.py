@@ -1,6 +1,6 @@
 """A LangChain chain whose chat history persists between runs.
 
-`pip install '/path/to/this/clone[langchain]'`, then run this twice.
+`pip install 'memorist[langchain]'`, then run this twice.
 """
 
 import os
@@ -11,8 +11,8 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
-from retain import Memory
-from retain.integrations.langchain import RetainChatMessageHistory
+from memorist import Memory
+from memorist_frameworks.langchain import MemoristChatMessageHistory
 
 
 def model(prompt: PromptValue) -> AIMessage:
@@ -22,14 +22,14 @@ def model(prompt: PromptValue) -> AIMessage:
     return AIMessage(f"remembered: {texts[-1] if texts else 'nothing'}")
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
     me = memory.scope(user="ada", agent="scout")
     prompt = ChatPromptTemplate.from_messages(
         [MessagesPlaceholder("history"), ("human", "{input}")]
     )
     chain = RunnableWithMessageHistory(
         prompt | RunnableLambda(model),
-        lambda session_id: RetainChatMessageHistory(me, session_id),
+        lambda session_id: MemoristChatMessageHistory(me, session_id),
         input_messages_key="input",
         history_messages_key="history",
     )

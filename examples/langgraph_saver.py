@@ -1,6 +1,6 @@
 """A LangGraph graph whose threads persist between runs.
 
-`pip install '/path/to/this/clone[langgraph]'`, then run this twice.
+`pip install 'memorist[langgraph]'`, then run this twice.
 
 The first run tells the graph a name; the second run, in a new process, continues the thread and knows it.
 """
@@ -12,8 +12,8 @@ import os
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
-from retain import Memory
-from retain.integrations.langgraph import RetainSaver
+from memorist import Memory
+from memorist_frameworks.langgraph import MemoristSaver
 
 
 def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
@@ -22,8 +22,8 @@ def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
     return {"messages": [AIMessage(f"remembered: {before[0] if before else 'nothing'}")]}
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
-    saver = RetainSaver(memory.scope(user="ada"))
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
+    saver = MemoristSaver(memory.scope(user="ada"))
     graph = (
         StateGraph(MessagesState)
         .add_node(answer)

@@ -1,6 +1,6 @@
 """A LangGraph graph with a long-term store.
 
-`pip install '/path/to/this/clone[langgraph]'`, then run this twice.
+`pip install 'memorist[langgraph]'`, then run this twice.
 
 The first run stores a name; the second run, in a new process, finds it.
 """
@@ -14,8 +14,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
-from retain import Memory
-from retain.integrations.langgraph import RetainStore
+from memorist import Memory
+from memorist_frameworks.langgraph import MemoristStore
 
 model = FakeListChatModel(responses=["Nice to see you."])  # any chat model
 
@@ -34,8 +34,8 @@ def answer(state: MessagesState, runtime: Runtime) -> dict[str, list]:
     return {"messages": [reply]}
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
-    store = RetainStore(memory.scope(user="ada"))
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
+    store = MemoristStore(memory.scope(user="ada"))
     graph = (
         StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(store=store)
     )

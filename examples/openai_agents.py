@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK whose session persists between runs.
 
-`pip install '/path/to/this/clone[openai-agents]'`, then run this twice.
+`pip install 'memorist[openai-agents]'`, then run this twice.
 
 A small class stands in for the model, so no API key is needed. The first run tells the agent a name;
 the second run, in a new process, knows it.
@@ -15,8 +15,8 @@ from typing import Any
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-from retain import Memory
-from retain.integrations.openai_agents import RetainSession
+from memorist import Memory
+from memorist_frameworks.openai_agents import MemoristSession
 
 
 class Script(Model):
@@ -40,8 +40,8 @@ class Script(Model):
         raise NotImplementedError
 
 
-with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
-    session = RetainSession(memory.scope(user="ada", agent="scout"), "openai-agents")
+with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
+    session = MemoristSession(memory.scope(user="ada", agent="scout"), "openai-agents")
     agent = Agent(name="scout", model=Script())  # with an API key: Agent(name="scout")
     quiet = RunConfig(tracing_disabled=True)
     answer = Runner.run_sync(

@@ -1,17 +1,16 @@
-"""An MCP client that keeps its memory in retain: it starts `retain mcp` and calls two of its tools.
+"""An MCP client that keeps its memory in memorist: it starts `memorist mcp` and calls two of its tools.
 
-`pip install '/path/to/this/clone[mcp]'`, then run this twice.
+`pip install 'memorist[mcp]'`, then run this twice.
 """
 
 import asyncio
 import os
 import sys
 
+from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from mcp import Client, StdioServerParameters
-
-COMMAND = ["-m", "retain.cli.main", "mcp", "--user", "ada", "--agent", "scout"]
+COMMAND = ["-m", "memorist.cli.main", "mcp", "--user", "ada", "--agent", "scout"]
 
 
 async def main(database: str) -> None:
@@ -28,4 +27,4 @@ async def main(database: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")))
+    asyncio.run(main(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")))

@@ -1,6 +1,6 @@
 """A Pydantic AI agent that remembers between runs.
 
-`pip install '/path/to/this/clone[pydantic-ai]'`, then run this twice.
+`pip install 'memorist[pydantic-ai]'`, then run this twice.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from retain import Memory
-from retain.integrations.pydantic_ai import RetainConversationStore, RetainMemory
+from memorist import Memory
+from memorist_frameworks.pydantic_ai import MemoristConversationStore, MemoristMemory
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -38,8 +38,8 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 async def main(memory: Memory) -> None:
     """Run an agent once. The store saves the conversation; the capability adds memory and tools."""
     scope = memory.scope(user="ada", agent="scout")
-    store = RetainConversationStore(scope)
-    agent = Agent(FunctionModel(answer), capabilities=[RetainMemory(scope, save=False)])
+    store = MemoristConversationStore(scope)
+    agent = Agent(FunctionModel(answer), capabilities=[MemoristMemory(scope, save=False)])
 
     result = await agent.run("Who is the user?")
     await store.save(result)
@@ -50,5 +50,5 @@ async def main(memory: Memory) -> None:
 
 
 if __name__ == "__main__":
-    with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    with Memory.open(os.environ.get("MEMORIST_DATABASE", "sqlite:///memorist.db")) as memory:
         asyncio.run(main(memory))

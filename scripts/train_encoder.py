@@ -1,4 +1,4 @@
-"""Train retain's sentence encoder; write its ONNX file, tokenizer and model card.
+"""Train memorist's sentence encoder; write its ONNX file, tokenizer and model card.
 
     make train-encoder DATA=FOLDER BENCH=../shared/bench OUT=FOLDER
 
@@ -405,7 +405,7 @@ def model_card(metrics: dict[str, Any], data: dict[str, Any], neighbours: Neighb
         f"| {measure} | " + " | ".join(f"{metrics[run].get(measure, '')}" for run in runs) + " |"
         for measure in measures
     )
-    return f"""# retain-encoder
+    return f"""# memorist-encoder
 
 A sentence encoder for finding turns of conversations: six layers, 384 dimensions, fine-tuned from
 all-MiniLM-L6-v2 (Apache-2.0), with 8-bit weights. It was trained on English and German; a quarter of

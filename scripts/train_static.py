@@ -2,7 +2,7 @@
 
     pip download --no-deps wordllama==0.4.0.post1      # unpack it
     python scripts/train_encoder.py prepare DATA BENCH PREPARED
-    python scripts/train_static.py UNPACKED/src/wordllama PREPARED packages/retain-encoder/src/retain_encoder
+    python scripts/train_static.py UNPACKED/src/wordllama PREPARED packages/memorist-encoder/src/memorist_encoder
 
 The table starts as WordLlama's `l2_supercat_256` (MIT): 32,000 word pieces, each with a vector.
 Training moves the similarities of questions and turns towards those of the encoder. Pieces that
@@ -35,9 +35,17 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from train_encoder import TRAINING_WEIGHTS, read_tokenizer
 
-from retain.search.static_embedder import BEFORE_CHARACTERS, IDENTITY, StaticEmbedder
+from memorist.search.static_embedder import BEFORE_CHARACTERS, IDENTITY, StaticEmbedder
 
-TARGET = Path(__file__).parent.parent / "src" / "retain" / "search" / "static.bin"
+TARGET = (
+    Path(__file__).parent.parent
+    / "packages"
+    / "memorist"
+    / "src"
+    / "memorist"
+    / "search"
+    / "static.bin"
+)
 VECTORS = "weights/l2_supercat_256.safetensors"
 PIECES = "tokenizers/l2_supercat_tokenizer_config.json"
 DIGESTS = {

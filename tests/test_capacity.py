@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from bench.capacity import FITTED_SIZES, GIB, MEASURED, Load, check, fit, size
 
 LOAD = Load(1000, 1e7, {"append": 10.0, "window": 40.0, "search": 10.0, "context": 10.0})

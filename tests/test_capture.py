@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from retain import AsyncMemory, Memory, RetainError, Scope, captured
-from retain.base.errors import NotFound
-from retain.messages.placeholder import find_keys
-from tests.conftest import SETTINGS, Limited
+from memorist import AsyncMemory, MemoristError, Memory, Scope, captured
+from memorist.base.errors import NotFound
+from memorist.content.placeholder import find_keys
+from testkit.databases import SETTINGS
+from testkit.limited import Limited
 
 LARGE = "".join(f"line {number} of many\n" for number in range(2000))
 
@@ -198,7 +199,7 @@ def test_a_result_that_cannot_be_stored_is_not_lost(
     assert error.value.__notes__ == ["The function did run: its result is in error.output."]
     limited(MAX_REF_BYTES=2048)
     small = open_memory().scope(tenant="acme")
-    with pytest.raises(RetainError) as refused:
+    with pytest.raises(MemoristError) as refused:
         captured(small)(lambda: LARGE)()
     assert refused.value.output == LARGE  # type: ignore[attr-defined]
 

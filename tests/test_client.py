@@ -11,7 +11,6 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,22 +18,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from retain import AsyncClient, Client, Memory, Scope
-from retain.api import problem
-from retain.api.endpoints import ENDPOINTS
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.base import clock, errors, ids
-from retain.base.errors import (
+from memorist import AsyncClient, Client, Memory, Scope
+from memorist.admin.principal import PERMISSIONS
+from memorist.api import problem
+from memorist.api.endpoints import ENDPOINTS
+from memorist.base import errors, ids
+from memorist.base.errors import (
     Conflict,
     Forbidden,
     Full,
     Invalid,
+    MemoristError,
     ModelUnavailable,
     NoServer,
     NotFound,
     Overloaded,
-    RetainError,
     SettingsError,
     TooLarge,
     TooMany,
@@ -42,11 +40,13 @@ from retain.base.errors import (
     Unreachable,
     WrongVersion,
 )
-from retain.client import retry_after_seconds
-from retain.server.app import create_app
-from retain.testing import ScriptedModel
-from tests.server.talking import WAIT, PausingModel, RunningServer, serve
-from tests.serving import serving
+from memorist.server.http.app import create_app
+from memorist.testing import ScriptedModel
+from testkit.failures import invalid, raised
+from testkit.keys import create_key
+from testkit.memories import scope_of
+from testkit.serving import serving
+from testkit.talking import WAIT, PausingModel, RunningServer, serve
 
 talking = contextmanager(serve)
 
@@ -77,7 +77,7 @@ def remote_scope(client: Client, user: str) -> Scope:
 
 @pytest.fixture
 def local_scope(running_server: RunningServer, user: str) -> Scope:
-    return running_server.memory.scope(tenant="acme", user=user, agent="scout")
+    return scope_of(running_server.memory, user, "scout")
 
 
 class LossyProxy(socketserver.ThreadingTCPServer):
@@ -156,7 +156,7 @@ class ScriptedHandler(BaseHTTPRequestHandler):
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """A server that is not retain and sends scripted responses."""
+    """A server that is not memorist and sends scripted responses."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, Mapping[str, str], bytes]] = []
@@ -191,7 +191,7 @@ def test_every_verb_has_the_signature_of_the_library(
 def test_records_written_over_http_equal_local_records(memory: Memory) -> None:
     """On each engine, because records come from the engine."""
     local_scope = memory.scope(tenant="acme", user="ada", agent="scout")
-    _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
+    _, key = create_key(memory, "acme", "a test", PERMISSIONS)
     with serving(create_app(memory)) as url, Client(url, key) as client:
         _same_records(client.scope(user="ada", agent="scout"), local_scope)
 
@@ -264,16 +264,13 @@ def test_a_blank_user_is_not_every_user() -> None:
     """A forgotten name must not widen access."""
     with Client("http://127.0.0.1:9") as client:
         for wrong in ("", " ", 5):
-            with pytest.raises(Invalid, match="user: must"):
-                client.scope(user=wrong)  # type: ignore[arg-type]
+            invalid("user", client.scope, user=wrong)
 
 
 def test_errors_equal_those_of_the_library(remote_scope: Scope) -> None:
     with pytest.raises(NotFound, match="no session 'nope'"):
         remote_scope.sessions.get("nope")
-    with pytest.raises(Invalid) as wrong:
-        remote_scope.messages.append("nope", "nobody", "x")  # type: ignore[arg-type]
-    assert wrong.value.field == "role"
+    invalid("role", remote_scope.messages.append, "nope", "nobody", "x")
     remote_scope.notes.overwrite("a")
     with pytest.raises(WrongVersion, match="at version 1, not 7"):
         remote_scope.notes.append("b", if_version=7)
@@ -301,19 +298,10 @@ def test_names_that_headers_cannot_carry_round_trip(
     for name in (f" {user}", f"{user} ", f"Zoë {user}", f"文 {user}", f"a&b=c%20+ {user}"):
         client.scope(user=name, agent=f"{name} & co").state.set("k", name)
         assert client.scope(user=name, agent=f"{name} & co").state.get("k").value == name
-        assert (
-            running_server.memory.scope(tenant="acme", user=name, agent=None).state.get("k").value
-            == name
-        )
+        assert scope_of(running_server.memory, name).state.get("k").value == name
         client.scope(user=name, agent=f"{name} & co").notes.overwrite("x")
-        assert (
-            running_server.memory.scope(tenant="acme", user=name, agent=f"{name} & co")
-            .notes.read()
-            .text
-            == "x"
-        )
-    with pytest.raises(Invalid, match="user: must not be blank"):
-        client.scope(user="", agent="scout").sessions.list()
+        assert scope_of(running_server.memory, name, f"{name} & co").notes.read().text == "x"
+    invalid("user", client.scope, user="", agent="scout")
 
 
 # -- when answers are lost ---------------------------------------------------------------------------------------------
@@ -350,8 +338,7 @@ def test_a_write_is_repeated_after_a_lost_response_and_happens_once(
             (remote_scope.agents.remove, user),
         ):
             losing(remove, what)
-            with pytest.raises(NotFound):
-                losing(remove, what)
+            raised(NotFound, losing, remove, what)
         assert len(losing(remote_scope.messages.list, session.id).items) == 1
         losing(remote_scope.sessions.remove, session.id)
         assert not local_scope.sessions.list().items
@@ -377,8 +364,7 @@ def test_reads_have_no_idempotency_key(scripted: ScriptedServer) -> None:
             lambda: me.agents.edit("a"), lambda: me.notes.clear(),
         )  # fmt: skip
         for verb in requests:
-            with pytest.raises(NotFound):
-                verb()
+            raised(NotFound, verb)
     assert ["idempotency-key" in request.headers for request in scripted.requests] == [
         False
     ] * 3 + [True] * 4
@@ -398,18 +384,11 @@ def test_every_form_of_retry_after_is_parsed(scripted: ScriptedServer, said: str
         assert not client.scope(user="ada").sessions.list().items
 
 
-def test_a_retry_after_date_is_waited_for() -> None:
-    soon = format_datetime(clock.to_datetime(clock.now() + 4 * clock.SECOND), usegmt=True)
-    assert 1 < retry_after_seconds(soon) <= 4
-    assert retry_after_seconds("120") == 120
-    assert retry_after_seconds(None) == 1
-
-
 def test_no_retry_before_the_time_that_the_server_asks_for(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("retain.client.time.sleep", pauses.append)
+    monkeypatch.setattr("memorist.client.time.sleep", pauses.append)
     scripted.answers = [(429, {"retry-after": "20"}, b"{}"), (200, JSON, PAGE)]
     with Client(scripted.url) as client:
         assert not client.scope(user="ada").sessions.list().items
@@ -427,11 +406,11 @@ def test_a_long_retry_after_is_left_to_the_caller(scripted: ScriptedServer) -> N
 
 JSON = {"content-type": "application/json"}
 PAGE = b'{"data": [], "next": null}'
-KINDS: list[type[RetainError]] = sorted(
+KINDS: list[type[MemoristError]] = sorted(
     (
         kind
         for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, RetainError)
+        if isinstance(kind, type) and issubclass(kind, MemoristError)
     ),
     key=str,
 )
@@ -444,7 +423,7 @@ def test_every_error_type_is_rebuilt_from_the_response(scripted: ScriptedServer)
             named = re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
             result = problem.answer(kind.status, "Try this.", "r1", type=named, field="name")
             scripted.answers = [(result.status_code, dict(result.headers), bytes(result.body))]
-            with pytest.raises(RetainError, match=r"Try this\.") as error:
+            with pytest.raises(MemoristError, match=r"Try this\.") as error:
                 client.scope(user="ada").sessions.list()
             assert (type(error.value), error.value.status) == (kind, kind.status)
             assert (error.value.field, error.value.request_id) == ("name", "r1")  # type: ignore[attr-defined]
@@ -455,11 +434,11 @@ def test_every_error_type_is_rebuilt_from_the_response(scripted: ScriptedServer)
     [
         (400, Invalid), (401, Unauthorized), (403, Forbidden), (404, NotFound), (405, Invalid), (408, Invalid),
         (409, Conflict), (412, WrongVersion), (413, TooLarge), (415, Invalid), (421, Invalid), (422, Invalid),
-        (429, TooMany), (500, RetainError), (502, RetainError), (503, Overloaded), (507, Full), (307, RetainError),
+        (429, TooMany), (500, MemoristError), (502, MemoristError), (503, Overloaded), (507, Full), (307, MemoristError),
     ],
 )  # fmt: skip
-def test_every_error_status_raises_a_retain_error(
-    scripted: ScriptedServer, status: int, kind: type[RetainError]
+def test_every_error_status_raises_a_memorist_error(
+    scripted: ScriptedServer, status: int, kind: type[MemoristError]
 ) -> None:
     """Also if a proxy responds, or with an unknown error type."""
     with Client(scripted.url, retries=0) as client:
@@ -500,25 +479,25 @@ def test_an_invalid_address_is_rejected(url: str) -> None:
         Client(url)
 
 
-@pytest.mark.parametrize("key", ["rtn_a\nb", "rtn_ä"])
+@pytest.mark.parametrize("key", ["mst_a\nb", "mst_ä"])
 def test_an_invalid_key_is_rejected_and_not_shown(key: str) -> None:
     with pytest.raises(SettingsError, match="key: ") as error:
         Client("http://127.0.0.1:9", key)
-    assert "rtn_" not in str(error.value)
+    assert "mst_" not in str(error.value)
 
 
 def test_the_key_defaults_to_the_environment(
     running_server: RunningServer, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RETAIN_KEY", running_server.key)
+    monkeypatch.setenv("MEMORIST_KEY", running_server.key)
     with Client(f"{running_server.url}/") as client:
         assert not client.scope(user=ids.uuid7()).sessions.list().items
     scripted.answers = [(200, JSON, PAGE)] * 2
-    for key in ("rtn_own", ""):
+    for key in ("mst_own", ""):
         with Client(scripted.url, key) as client:
             client.scope(user="ada").sessions.list()
     assert [request.headers["authorization"] for request in scripted.requests] == [
-        "Bearer rtn_own",
+        "Bearer mst_own",
         None,
     ]
 
@@ -633,7 +612,7 @@ def test_a_turn_that_every_server_gives_up_fails_after_the_retries(
 ) -> None:
     """New events do not reset the number of restarts, nor the length of the pauses."""
     pauses: list[float] = []
-    monkeypatch.setattr("retain.client.time.sleep", pauses.append)
+    monkeypatch.setattr("memorist.client.time.sleep", pauses.append)
     scripted.answers = [_overloaded_stream("start", "error", "done") for _ in range(20)]
     with Client(scripted.url, retries=3) as client, pytest.raises(Overloaded, match="Stopping"):
         client.chat("Where?", user="ada")

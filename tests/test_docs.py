@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from retain import Memory
-from retain.base import errors
-from retain.base.settings import NAMES
-from retain.chat.session import USER
-from retain.server.app import create_app
-from retain.storage.erase import NOT_REACHED
-from tests.conftest import SETTINGS
-from tests.serving import serving
+from memorist import Memory
+from memorist.base import errors
+from memorist.base.settings import NAMES
+from memorist.chat.session import USER
+from memorist.server.http.app import create_app
+from memorist.storage.transfer.erase import NOT_REACHED
+from testkit.databases import SETTINGS
+from testkit.serving import serving
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -61,21 +61,8 @@ def test_generated_files_are_up_to_date(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.py"))],
-    ids=name,
-)
-def test_no_page_installs_another_retain_package(page: Path) -> None:
-    """The package index has another project named `retain`; ours is installed from its repository."""
-    assert not re.findall(
-        r"""(?:pip install|uv add|uvx|--from",) +['"]?retain\b.*""",
-        page.read_text(encoding="utf-8"),
-    )
-
-
 def test_every_setting_is_documented() -> None:
-    for page in ("docs/reference/settings.md", "retain.example.yaml"):
+    for page in ("docs/reference/settings.md", "memorist.example.yaml"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert all(setting in text for setting in NAMES)
 
@@ -83,7 +70,7 @@ def test_every_setting_is_documented() -> None:
 def test_every_error_is_documented() -> None:
     tree = errors.__doc__ or ""
     for item in vars(errors).values():
-        if isinstance(item, type) and issubclass(item, errors.RetainError):
+        if isinstance(item, type) and issubclass(item, errors.MemoristError):
             assert item.__name__ in tree
 
 
@@ -172,14 +159,14 @@ def test_the_code_of_a_page_runs(
 def test_readme_requests_are_of_the_user_that_the_web_app_opens_with() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme.partition("## Over HTTP and MCP")[2].partition("\n## ")[0]
-    users = re.findall(r'X-Retain-User: (\w+)|user="(\w+)"|"--user", "(\w+)"', section)
+    users = re.findall(r'X-Memorist-User: (\w+)|user="(\w+)"|"--user", "(\w+)"', section)
     assert [name for names in users for name in names if name] == [USER] * 3
 
 
 def test_the_readme_installs_what_its_examples_import() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (extras,) = re.findall(r"pip install '/path/to/this/clone\[([a-z,-]+)\]'", readme)
-    used = re.findall(r"^from retain\.integrations\.(\w+)", readme, re.MULTILINE)
+    (extras,) = re.findall(r"pip install .*'memorist\[([a-z,-]+)\]'", readme)
+    used = re.findall(r"^from memorist_frameworks\.(\w+)", readme, re.MULTILINE)
     assert used
     assert {name.replace("_", "-") for name in used} <= set(extras.split(","))
     assert "all" in extras.split(",")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from bench import learn
 
 FEATURES = ("words", "recent", "asks the same", "rare")

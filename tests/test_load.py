@@ -14,9 +14,9 @@ def test_an_outcome_counts_more_responses_than_it_has_latencies() -> None:
 
 
 def test_a_request_names_the_length_of_its_body() -> None:
-    request = format_request("POST", "/api/search", {"query": "tea"}, X_Retain_User="ada")
+    request = format_request("POST", "/api/search", {"query": "tea"}, X_Memorist_User="ada")
     head, _, body = request.partition("\r\n\r\n")
     assert body == '{"query": "tea"}'
     assert head.split("\r\n")[0] == "POST /api/search HTTP/1.1"
     assert f"Content-Length: {len(body)}" in head
-    assert "X-Retain-User: ada" in head
+    assert "X-Memorist-User: ada" in head

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain import Memory, NewMessage, Settings
-from retain.base.errors import BadAnswer, ModelError, ModelUnavailable
-from retain.messages import pairing
-from retain.models import Models
-from retain.testing import ModelRequest, ScriptedModel
-from tests.chaos.sizes import FULL
-from tests.conftest import Limited
-from tests.kinds.test_summaries import with_model
+from memorist import Memory, NewMessage, Settings
+from memorist.base.errors import BadAnswer, ModelError, ModelUnavailable
+from memorist.content import pairing
+from memorist.models import Models
+from memorist.testing import ModelRequest, ScriptedModel
+from testkit.limited import Limited
+from testkit.memories import problems, scope_of
+from testkit.models import with_model
+from testkit.sizes import FULL
 
 SEED = 20261115
 MESSAGES = 3000 if FULL else 1500
@@ -88,8 +89,7 @@ def numbers(prompt: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.slow_on_postgres
 def test_folding_thousands_of_messages_with_random_model_failures(
-    open_memory: Callable[..., Memory],
-    limited: Limited,
+    open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
     """A summary covers exactly what successful calls read; every cut is
     between pairs.
@@ -110,7 +110,7 @@ def test_folding_thousands_of_messages_with_random_model_failures(
 
     limited(SUMMARY_INPUT_TOKENS=2000)
     memory = open_memory(summary_enabled=True)
-    me = with_model(memory, ScriptedModel(answer)).scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(with_model(memory, ScriptedModel(answer)), "ada", "scout")
     me.sessions.add("s")
     folds: list[tuple[int, int]] = []
     sent = 0
@@ -142,7 +142,7 @@ def test_folding_thousands_of_messages_with_random_model_failures(
     assert len(folds) > 30
     assert failures > 10
     assert me.sessions.get("s").summarized_count == folds[-1][1] > sent - 120
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def everything(me: Any) -> Iterator[Any]:
@@ -189,7 +189,7 @@ def test_tool_calls_and_results_are_never_separated(
     """Parallel calls, results in any order and up to five messages late, and results
     without a call.
     """
-    me = shared.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(shared, "ada", "scout")
     session = me.sessions.add(f"s{next(_sessions)}").id
     due: list[tuple[int, NewMessage]] = []
     ids = count()

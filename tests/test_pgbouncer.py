@@ -14,13 +14,15 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from retain import Memory
-from retain.base.errors import KeyReused, Unreachable
-from retain.storage import migrate
-from retain.storage.postgres.engine import PostgresDatabase
-from tests.conftest import SETTINGS, new_database
-from tests.servers import pooler_of
-from tests.storage.behind import TABLES, fill, hashes
+from memorist import Memory
+from memorist.base.errors import KeyReused, Unreachable
+from memorist.storage import migrate
+from memorist.storage.postgres.engine import PostgresDatabase
+from testkit.databases import SETTINGS, new_database
+from testkit.failures import raised
+from testkit.memories import problems, scope_of
+from testkit.rows import LATER, fill, hashes
+from testkit.servers import pooler_of
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def test_a_pooler_is_detected_and_prepared_statements_are_off(
     assert not database._primary.prepares
     fill(memory)
     for _ in range(20):  # psycopg prepares what it has seen five times
-        memory.scope(tenant="acme").messages.window("acme ada 1", last=3)
+        scope_of(memory).messages.window("acme ada 1", last=3)
     prepared = memory.database.read(
         "acme", lambda tx: tx.one("select count(*), :tenant from pg_prepared_statements")
     )
@@ -74,22 +76,21 @@ def test_a_pooler_is_detected_and_prepared_statements_are_off(
 def test_the_main_flows_of_every_kind(memory: Memory, direct_url: str) -> None:
     for tenant in ("acme", "other"):
         fill(memory, tenant)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     assert me.sessions.resume("stale").id == "acme ada 1"
     sent = me.messages.append("acme ada 1", "user", "once", key="k")
     assert me.messages.append("acme ada 1", "user", "once", key="k") == sent
-    with pytest.raises(KeyReused):
-        me.messages.append("acme ada 1", "user", "other", key="k")
+    raised(KeyReused, me.messages.append, "acme ada 1", "user", "other", key="k")
     assert [m.seq for m in me.messages.window("acme ada 1")] == list(range(1, 15))
     assert len(me.messages.window("acme ada 1", tokens=60)) < 14
     assert me.state.set("key 1", 2, if_version=1).version == 2
     assert [item.key for item in me.state.list(prefix="key 1")] == ["key 1", "key 10"]
     assert [total.calls for total in me.interactions.totals("model")] == [3]
     assert [agent.name for agent in me.agents.list()] == ["cook of acme"]
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
     out = io.BytesIO()
     memory.export(out)
-    removed = memory.erase("ada", tenant="acme").removed
+    removed = memory.scope(tenant="acme").admin.users.erase("ada").removed
     assert removed["messages"] == 14
     memory.import_(io.BytesIO(out.getvalue()))
     again = io.BytesIO()
@@ -110,13 +111,12 @@ def test_migrations_through_a_pooler(empty_url: str, pooler: int) -> None:
             memory.close()
     with Memory.open(address, settings=SETTINGS) as memory:
         fill(memory)
-        stored = TABLES[:6]
-        before = hashes(empty_url, stored)
-        migrate.down(memory.database, memory.migrations, to=1)
-        migrate.up(memory.database, memory.migrations)
-        assert hashes(empty_url, stored) == before
-        memory.reindex()  # as whoever opens it next would
-        assert [finding for finding in memory.verify() if not finding.ok] == []
+        before = hashes(empty_url)
+        known = [*memory.migrations, *LATER]
+        assert migrate.up(memory.database, known) == [*LATER]
+        assert migrate.down(memory.database, known, to=memory.migrations[-1].number)
+        assert hashes(empty_url) == before
+        assert problems(memory) == []
 
 
 def test_many_threads_and_tenants_share_four_connections(direct_url: str, pooler: int) -> None:
@@ -147,7 +147,7 @@ def test_many_threads_and_tenants_share_four_connections(direct_url: str, pooler
             texts = [message.text for message in memory.scope(tenant=tenant).messages.window("s")]
             assert len(set(texts)) == 90
             assert all(text.startswith(f"{tenant} ") for text in texts)
-        assert [finding for finding in memory.verify() if not finding.ok] == []
+        assert problems(memory) == []
     with psycopg.connect(direct_url) as connection:
         left = connection.execute(
             """select count(*) from pg_stat_activity where datname = current_database()
@@ -162,10 +162,10 @@ def test_the_tenant_does_not_leak_into_the_next_transaction(
     """A server connection keeps nothing of the tenant that used it before."""
     fill(memory)
     for _ in range(8):
-        memory.scope(tenant="acme", user="ada", agent="scout").state.set("k", 1)
+        scope_of(memory, "ada", "scout").state.set("k", 1)
         with psycopg.connect(through_pooler(direct_url, pooler), autocommit=True) as connection:
             row = connection.execute(
-                "select coalesce(current_setting('retain.tenant', true), ''), current_user::text"
+                "select coalesce(current_setting('memorist.tenant', true), ''), current_user::text"
             ).fetchone()
         assert row == ("", "postgres")
 

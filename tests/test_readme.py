@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.servers import free_port
+from testkit.servers import free_port
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXTRAS = re.compile(r"pip install '/path/to/this/clone(\[[\w,]+\])' /path/to/this/clone/([\w/-]+)")
+INSTALL = re.compile(r"pip install --find-links /path/to/this/clone/dist '(memorist\[[\w,]+\])'")
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CURL = re.compile(r"^    (curl .*\\\n.*)$", re.MULTILINE)
 
@@ -36,15 +36,15 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def install(folder: Path) -> None:
-    """Make the environment of the README: an empty one, with the wheel and the extras it names."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = (folder / "dist").iterdir()
-    extras = EXTRAS.search(README)
-    assert extras
+    """Make the environment of the README: an empty one, with the packages it names."""
+    for package in sorted(ROOT.glob("packages/*/pyproject.toml")):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", f"{folder}/dist"]
+        subprocess.run(build, cwd=package.parent, check=True, capture_output=True)
+    named = INSTALL.search(README)
+    assert named
     assert run([sys.executable, "-m", "venv", "env"], folder).returncode == 0
-    packages = [f"{wheel}{extras[1]}", str(ROOT / extras[2])]
-    done = run(["env/bin/pip", "install", "--quiet", *packages], folder)
+    install = ["env/bin/pip", "install", "--quiet", "--find-links", "dist", named[1]]
+    done = run(install, folder)
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"the packages cannot be installed: {done.stderr[-200:]}")
     assert done.returncode == 0, done.stderr
@@ -53,7 +53,7 @@ def install(folder: Path) -> None:
 @contextmanager
 def served(folder: Path, port: int) -> Iterator[None]:
     """Run the server of the environment."""
-    command = [str(folder / "env/bin/retain"), "serve", "--port", str(port)]
+    command = [str(folder / "env/bin/memorist"), "serve", "--port", str(port)]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:
         try:
             deadline = time.monotonic() + 60

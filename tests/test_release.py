@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import runpy
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from retain.base.version import VERSION
-from retain.cli.main import parser
+from memorist.base.version import VERSION
+from memorist.cli.main import parser
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "release.py"
@@ -44,6 +46,13 @@ def test_the_version_is_the_same_everywhere() -> None:
     package = json.loads((ROOT / "clients/typescript/package.json").read_text(encoding="utf-8"))
     server = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
     assert package["version"] == VERSION
+    for path in ROOT.glob("packages/*/pyproject.toml"):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        assert project.get("version", VERSION) == VERSION, path
+        extras = project.get("optional-dependencies", {}).values()
+        for dependency in itertools.chain(project.get("dependencies", ()), *extras):
+            if dependency.startswith("memorist") and not dependency.startswith("memorist["):
+                assert dependency.endswith(f"=={VERSION}"), path
     assert [server["version"], *(item["version"] for item in server["packages"])] == [VERSION] * 2
 
 
@@ -98,4 +107,4 @@ def test_bench_recall_reads_the_files_of_a_folder(tmp_path: Path) -> None:
             text=True,
             check=True,
         ).stdout
-        assert f"retain eval {tmp_path}/a.json.gz --out .cache/eval" in plan
+        assert f"memorist eval {tmp_path}/a.json.gz --out .cache/eval" in plan

@@ -1,4 +1,4 @@
-"""The test doubles of retain.testing: models, a fake service, and a database with faults."""
+"""The test doubles: models of memorist.testing, a fake service, and a database with faults."""
 
 from __future__ import annotations
 
@@ -16,24 +16,15 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import BadAnswer, Full, InDoubt, ModelUnavailable, Unreachable
-from retain.models import Model
-from retain.storage.database import Transaction, Work
-from retain.testing import (
-    HUGE,
-    INJECTION,
-    JUNK,
-    MISBEHAVIOURS,
-    EchoModel,
-    FailingModel,
-    FakeService,
-    FaultyDatabase,
-    ModelRequest,
-    Request,
-    ScriptedModel,
-    with_faults,
-)
+from memorist import Memory, Scope
+from memorist.base.errors import BadAnswer, Full, InDoubt, ModelUnavailable, Unreachable
+from memorist.models import Model
+from memorist.storage.database import Transaction, Work
+from memorist.testing import EchoModel, FailingModel, ModelRequest, ScriptedModel
+from testkit.failures import raised
+from testkit.faults import FaultyDatabase, with_faults
+from testkit.memories import scope_of
+from testkit.model_service import HUGE, INJECTION, JUNK, MISBEHAVIOURS, FakeService, ServiceRequest
 
 
 @pytest.fixture
@@ -76,12 +67,8 @@ def test_a_scripted_model_repeats_its_last_answer() -> None:
     model: Model = ScriptedModel("one two", "three", cost=0.5)
     values = [model.complete("be brief", "a b c", max_tokens=9) for _ in range(3)]
     assert [item.text for item in values] == ["one two", "three", "three"]
-    assert (values[0].model, values[0].tokens_in, values[0].tokens_out, values[0].cost) == (
-        "scripted",
-        5,
-        2,
-        0.5,
-    )
+    assert (values[0].model, values[0].tokens_in, values[0].tokens_out) == ("scripted", 5, 2)
+    assert values[0].cost == 0.5
 
 
 def test_a_scripted_model_raises_calls_functions_and_records_requests() -> None:
@@ -99,8 +86,9 @@ def test_a_scripted_model_raises_calls_functions_and_records_requests() -> None:
 def test_the_failing_and_the_echo_model() -> None:
     with pytest.raises(ModelUnavailable, match="'failing' does not answer"):
         FailingModel().complete("", "x", max_tokens=1)
-    with pytest.raises(BadAnswer):
-        FailingModel(BadAnswer(model="m", problem="p")).complete("", "x", max_tokens=1)
+    raised(
+        BadAnswer, FailingModel(BadAnswer(model="m", problem="p")).complete, "", "x", max_tokens=1
+    )
     assert EchoModel().complete("", "x", max_tokens=1).text == "x"
     assert EchoModel(lambda prompt: prompt * 3).complete("", "x", max_tokens=1).text == "xxx"
 
@@ -134,11 +122,9 @@ def test_the_service_answers_and_records_requests(service: FakeService) -> None:
     ]
     assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
     (request,) = service.requests
-    assert isinstance(request, Request)
-    assert (request.path, request.headers["authorization"]) == (
-        "/v1/chat/completions",
-        "Bearer key-of-a-test",
-    )
+    assert isinstance(request, ServiceRequest)
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer key-of-a-test"
     assert request.body["messages"] == [{"role": "user", "content": "one two"}]
     cut = json.loads(chat(service, max_tokens=1).read())["choices"][0]
     assert (cut["message"]["content"], cut["finish_reason"]) == ("An", "length")
@@ -313,17 +299,16 @@ def test_invalid_requests_are_rejected(service: FakeService) -> None:
 
 @pytest.fixture
 def faulty(memory: Memory) -> tuple[Scope, FaultyDatabase]:
-    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
+    scope_of(memory, "ada", "scout").sessions.add("s")
     memory, faults = with_faults(memory)
-    return memory.scope(tenant="acme", user="ada", agent="scout"), faults
+    return scope_of(memory, "ada", "scout"), faults
 
 
 def test_the_nth_write_fails_and_leaves_nothing(faulty: tuple[Scope, FaultyDatabase]) -> None:
     me, faults = faulty
     faults.fail("write", Full(problem="a test"), at=2)
     me.messages.append("s", "user", "first")
-    with pytest.raises(Full):
-        me.messages.append("s", "user", "second")
+    raised(Full, me.messages.append, "s", "user", "second")
     me.messages.append("s", "user", "third")
     assert [message.text for message in me.messages.window("s")] == ["first", "third"]
 
@@ -332,8 +317,7 @@ def test_the_nth_write_fails_and_leaves_nothing(faulty: tuple[Scope, FaultyDatab
 def test_a_lost_commit_is_in_doubt(faulty: tuple[Scope, FaultyDatabase], committed: bool) -> None:
     me, faults = faulty
     faults.kill("commit", committed=committed)
-    with pytest.raises(InDoubt):
-        me.messages.append("s", "user", "hello", key="k")
+    raised(InDoubt, me.messages.append, "s", "user", "hello", key="k")
     assert len(me.messages.window("s")) == int(committed)
     assert me.messages.append("s", "user", "hello", key="k").seq == 1
 
@@ -342,8 +326,7 @@ def test_reads_fail_until_the_database_is_healed(faulty: tuple[Scope, FaultyData
     me, faults = faulty
     faults.kill("read", times=None)
     for _ in range(2):
-        with pytest.raises(Unreachable):
-            me.messages.window("s")
+        raised(Unreachable, me.messages.window, "s")
     faults.heal()
     assert me.messages.window("s") == []
 

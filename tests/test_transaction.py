@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from retain import AsyncMemory, Memory, Scope
-from retain.base.errors import Invalid, NotFound, OutOfOrder, WrongVersion
+from memorist import AsyncMemory, Memory, Scope
+from memorist.base.errors import Invalid, NotFound, OutOfOrder, WrongVersion
 
 
 @pytest.fixture
@@ -27,10 +27,8 @@ def test_a_transaction_is_one_write(me: Scope) -> None:
         return int(inner.state.get("said").value)
 
     assert me.transaction(work) == 1
-    assert (
-        me.state.get("said").value,
-        [message.content["text"] for message in me.messages.window("trip")],
-    ) == (1, ["hello"])
+    assert me.state.get("said").value == 1
+    assert [message.content["text"] for message in me.messages.window("trip")] == ["hello"]
 
 
 def test_an_error_rolls_everything_back(me: Scope) -> None:

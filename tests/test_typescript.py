@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.talking import RunningServer, serve
-from tests.typescript import CLIENT, ROOT, build_site, node
+from testkit.talking import RunningServer, serve
+from testkit.typescript import CLIENT, ROOT, build_site, node
 
 serving = contextmanager(serve)
 TESTS = sorted((CLIENT / "test").glob("*.test.ts"))
@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
 
 @pytest.mark.parametrize("file", TESTS, ids=lambda path: path.name)
 def test_the_client_passes_its_own_tests(server: RunningServer, file: Path) -> None:
-    env = {**os.environ, "RETAIN_URL": server.url, "RETAIN_KEY": server.key}
+    env = {**os.environ, "MEMORIST_URL": server.url, "MEMORIST_KEY": server.key}
     command = [node(), "--test", "--test-reporter=spec", str(file)]
     done = subprocess.run(
         command, cwd=CLIENT, env=env, capture_output=True, text=True, timeout=120, check=False
@@ -69,9 +69,9 @@ def test_the_code_of_the_guide_runs(server: RunningServer, tmp_path: Path) -> No
     guide = (ROOT / "docs" / "guides" / "typescript.md").read_text(encoding="utf-8")
     code = "".join(re.findall(r"```ts\n(.*?)```", guide, re.DOTALL))
     for shown, used in (
-        ("retain-client", str(CLIENT / "dist" / "index.js")),
+        ("memorist-client", str(CLIENT / "dist" / "index.js")),
         ("http://127.0.0.1:7700", server.url),
-        ("rtn_…", server.key),
+        ("mst_…", server.key),
     ):
         assert shown in code
         code = code.replace(shown, used)
@@ -82,9 +82,19 @@ def test_the_code_of_the_guide_runs(server: RunningServer, tmp_path: Path) -> No
     assert output.endswith("My sister Clara moved to Lisbon.\n")
 
 
+def test_no_name_is_exported_twice() -> None:
+    """A user of the package could not name one of the two."""
+    names: list[str] = []
+    for file in ("schema.ts", "types.ts", "verbs.ts"):
+        code = (CLIENT / "src" / file).read_text(encoding="utf-8")
+        names += re.findall(r"^export (?:type|interface|class) (\w+)", code, re.MULTILINE)
+    assert "Session" in names
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 def run_example(server: RunningServer, file: Path) -> str:
     """Run an example against the server and return its output."""
-    env = {**os.environ, "RETAIN_URL": server.url, "RETAIN_KEY": server.key}
+    env = {**os.environ, "MEMORIST_URL": server.url, "MEMORIST_KEY": server.key}
     done = subprocess.run(
         [node(), str(file)], env=env, capture_output=True, text=True, timeout=120, check=False
     )

@@ -8,7 +8,7 @@ export default defineConfig({
   // The library's own has the browser make HTML of a text, which the content security policy forbids.
   resolve: { alias: { "decode-named-character-reference": "/src/ui/entities.ts" } },
   build: {
-    outDir: "../src/retain/server/site",
+    outDir: "../packages/memorist/src/memorist/server/site",
     emptyOutDir: true,
     assetsInlineLimit: 0, // what is inlined would need holes in the content security policy
     modulePreload: { polyfill: false },

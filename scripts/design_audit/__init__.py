@@ -1,1 +1,1 @@
-"""The promises of the five memory designs that retain is based on, each with its checks."""
+"""The promises of the five memory designs that memorist is based on, each with its checks."""

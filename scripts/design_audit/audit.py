@@ -7,30 +7,31 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, LiteralString
 
+import psycopg
 from starlette.testclient import TestClient
 
-from retain import Memory, RetainError, Scope, Settings
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS, Principal
-from retain.mcp.server import McpCaller, create_server
-from retain.models import Model, Models
-from retain.server.app import create_app
+from memorist import MemoristError, Memory, Scope, Settings
+from memorist.admin.principal import PERMISSIONS, Principal
+from memorist.mcp.server import McpCaller, create_server
+from memorist.models import Model, Models
+from memorist.server.http.app import create_app
 
 Status = Literal["works", "partly", "missing", "differs", "not checked"]
 STATUSES: tuple[Status, ...] = ("works", "partly", "missing", "differs", "not checked")
 DAY_MICROS = 24 * 3600 * 1_000_000
 START_MICROS = 1_760_000_000_000_000  # 2025-10-09 08:53:20 UTC
 LOCAL_URL = "http://127.0.0.1:7700"
-SCOUT = {"X-Retain-Agent": "scout"}
+SCOUT = {"X-Memorist-Agent": "scout"}
 """The header of requests for the agent of most checks."""
-COMMAND = str(Path(sys.executable).with_name("retain"))
+COMMAND = str(Path(sys.executable).with_name("memorist"))
 COMMAND_SECONDS = 60
 
 
@@ -55,13 +56,13 @@ class Item:
 
     The status is `works` if all checks pass, `partly` if some do, and `missing` if none do or a
     check raises an exception. It is `differs` if the item has a reason in `differs` and all checks
-    pass: retain does something else on purpose.
+    pass: memorist does something else on purpose.
     """
 
     id: str
     group: str
     promise: str
-    differs: str = ""  # why retain does something else
+    differs: str = ""  # why memorist does something else
     known_gap: str = ""  # why the item may fail without failing the audit
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -118,8 +119,10 @@ class Item:
 class Audit:
     """One run: the items so far, and the resources that the current group has open."""
 
-    def __init__(self, database: str, folder: Path) -> None:
+    def __init__(self, database: str, folder: Path, oracle: str = "") -> None:
         self.database = database
+        self.oracle = oracle
+        """The address of an Oracle server; empty if there is none."""
         self.folder = folder
         self.items: list[Item] = []
         self.group = ""
@@ -183,15 +186,25 @@ class Audit:
         return memory.scope(tenant=self.tenant, user=user, agent=agent)
 
     def http(
-        self, memory: Memory, *, user: str = "ada", key: bool = True, tenant: str = ""
+        self,
+        memory: Memory,
+        *,
+        user: str = "ada",
+        key: bool = True,
+        tenant: str = "",
+        jobs: bool = False,
     ) -> TestClient:
-        """Return an HTTP client for a server with this memory, by default with an API key."""
-        headers = {"X-Retain-User": user}
+        """Return an HTTP client for a server with this memory, by default with an API key.
+
+        With `jobs`, the server runs its background jobs until the end of the group.
+        """
+        headers = {"X-Memorist-User": user}
         if key:
-            _, text = Keys(memory.database).create(tenant or self.tenant, "audit", PERMISSIONS)
+            keys = memory.scope(tenant=tenant or self.tenant).admin.keys
+            text = keys.add("audit", permissions=sorted(PERMISSIONS)).key
             headers["Authorization"] = f"Bearer {text}"
         client = TestClient(
-            create_app(memory, jobs=False),
+            create_app(memory, jobs=jobs),
             LOCAL_URL,
             headers=headers,
             client=("127.0.0.1", 50_000),
@@ -216,13 +229,13 @@ class Audit:
     def command(
         self, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run `retain` on the audited database, in the tenant of the group."""
+        """Run `memorist` on the audited database, in the tenant of the group."""
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("RETAIN_", "OPENAI_"))
+            if not name.startswith(("MEMORIST_", "OPENAI_"))
         }
-        own = {"RETAIN_DATABASE": self.database, "RETAIN_TENANT": self.tenant}
+        own = {"MEMORIST_DATABASE": self.database, "MEMORIST_TENANT": self.tenant}
         return subprocess.run(
             [COMMAND, *arguments],
             input=stdin,
@@ -246,12 +259,32 @@ class Audit:
         return rows
 
 
+def eventually(condition: Callable[[], object], seconds: float = 60) -> bool:
+    """Wait for what a server does on its own; return False if it does not happen."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 def refusal(action: Callable[[], object]) -> str:
     """Return the error that an action raises, with its class; empty if the action succeeds."""
     try:
         action()
-    except RetainError as error:
+    except MemoristError as error:
         return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def database_error(connection: psycopg.Connection, statement: LiteralString) -> str:
+    """Return the error of a statement, which is rolled back; empty if the statement succeeds."""
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(statement)
+    except psycopg.Error as error:
+        return str(error)
     return ""
 
 

@@ -9,8 +9,17 @@ from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-from design_audit.audit import SCOUT, Audit, Now, everything, refusal, talk
-from retain.testing import ScriptedModel
+from design_audit.audit import (
+    SCOUT,
+    Audit,
+    Now,
+    database_error,
+    eventually,
+    everything,
+    refusal,
+    talk,
+)
+from memorist.testing import ScriptedModel
 
 ADA = ("--user", "ada", "--agent", "scout")
 PERSONAL = (
@@ -300,8 +309,8 @@ def telemetry(audit: Audit) -> None:
 
     with audit.item("sql-35", "Operators get standard metrics.") as item:
         scraped = audit.http(memory, tenant=memory.settings.tenant).get("/metrics").text
-        item.check("requests", "retain_requests_total" in scraped)
-        item.check("model calls", "retain_model_calls_total" in scraped)
+        item.check("requests", "memorist_requests_total" in scraped)
+        item.check("model calls", "memorist_model_calls_total" in scraped)
 
 
 def safety(audit: Audit) -> None:
@@ -339,8 +348,9 @@ def safety(audit: Audit) -> None:
     with audit.item("sql-38", "The purge runs automatically if retention is set.") as item:
         keeping = audit.open(clock=now, retention_days=30)
         now.pass_days(31)
-        keeping.run_jobs(tenants=[audit.tenant])
-        item.check("a job removed the last message", not me.messages.window(session))
+        audit.http(keeping, jobs=True)
+        removed = eventually(lambda: not me.messages.window(session))
+        item.check("a server removes the last message", removed)
 
     with audit.item(
         "sql-39", "The application's role owns no table and sees only one tenant."
@@ -390,7 +400,7 @@ def safety(audit: Audit) -> None:
         file = audit.folder / "dora.jsonl"
         memory.export(file, tenants=[audit.tenant], user="dora")
         item.check("the export has it", "Dora's notes." in file.read_text(encoding="utf-8"))
-        receipt = memory.erase("dora", tenant=audit.tenant)
+        receipt = memory.scope(tenant=audit.tenant).admin.users.erase("dora")
         item.check("the receipt counts rows", receipt.removed.get("notes") == 1)
         item.check("nothing is left", dora.notes.read().text == "")
 
@@ -399,19 +409,19 @@ def _check_roles(audit: Audit, item: Any) -> None:
     import psycopg
 
     with psycopg.connect(audit.database) as connection:
-        owned = connection.execute("select count(*) from pg_tables where tableowner = 'retain_app'")
+        owned = connection.execute(
+            "select count(*) from pg_tables where tableowner = 'memorist_app'"
+        )
         item.check("it owns no table", owned.fetchone() == (0,))
-        connection.execute("set role retain_app")
-        connection.execute("set search_path = retain")
-        row = connection.execute("select count(*) from messages").fetchone()
-        item.check("without a tenant it sees no row", row == (0,))
-        connection.execute("select set_config('retain.tenant', %s, true)", [audit.tenant])
+        connection.execute("set role memorist_app")
+        connection.execute("set search_path = memorist")
+        problem = database_error(connection, "select * from messages")
+        item.check("without a tenant it reads nothing", "memorist.tenant is not set" in problem)
+        connection.execute("select set_config('memorist.tenant', %s, true)", [audit.tenant])
         row = connection.execute("select count(distinct tenant) from sessions").fetchone()
         item.check("with a tenant it sees only that tenant", row == (1,))
-        try:
-            connection.execute("drop table messages")
-        except psycopg.Error as error:
-            item.check("it cannot drop a table", "owner" in str(error))
+        problem = database_error(connection, "drop table messages")
+        item.check("it cannot drop a table", "owner" in problem)
 
 
 def _application_name(audit: Audit, me: Any) -> bool:
@@ -419,9 +429,10 @@ def _application_name(audit: Audit, me: Any) -> bool:
 
     query = "select count(*) from pg_stat_activity where application_name = %s"
 
-    def is_listed(_: Any) -> bool:
+    def is_listed(inner: Any) -> bool:
+        inner.notes.read()  # a transaction begins with its first statement
         with psycopg.connect(audit.database) as connection:
-            row = connection.execute(query, [f"retain {audit.tenant}"]).fetchone()
+            row = connection.execute(query, [f"memorist {audit.tenant}"]).fetchone()
             return row is not None and row[0] > 0
 
     return bool(me.transaction(is_listed))
@@ -432,29 +443,27 @@ def operating(audit: Audit) -> None:
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume().id
-    copy = {"RETAIN_DATABASE": f"sqlite:///{audit.folder}/copy.db"}
+    copy = {"MEMORIST_DATABASE": f"sqlite:///{audit.folder}/copy.db"}
 
     with audit.item("sql-44", "Numbered migrations create the schema.") as item:
         audit.command("migrate", "up", environment=copy)
         shown = audit.command("migrate", "status", "--json", environment=copy)
         steps = json.loads(shown.stdout)["migrations"]
-        item.check("each is listed", len(steps) > 10)
+        item.check("each is listed", steps)
         item.check("and applied", all(step["state"] == "applied" for step in steps))
 
     with audit.item("sql-45", "Migrations can be reverted, and applied again.") as item:
-        audit.command("notes", "overwrite", "Kept.", *ADA, environment=copy)
-        down = audit.command("migrate", "down", "--to", "14", "--yes", environment=copy)
-        item.check("back to an older schema", down.returncode == 0)
+        down = audit.command("migrate", "down", "--to", "0", "--yes", environment=copy)
+        item.check("to an empty database", down.returncode == 0)
         up = audit.command("migrate", "up", environment=copy)
         item.check("and up again", up.returncode == 0)
+        audit.command("notes", "overwrite", "Kept.", *ADA, environment=copy)
         read = audit.command("notes", "read", *ADA, environment=copy)
-        item.check("rows of the older tables stay", "Kept." in read.stdout)
-        search = audit.command("search", "kept", *ADA, environment=copy)
-        item.check("and are found", "Kept." in search.stdout)
+        item.check("which works", "Kept." in read.stdout)
 
     with audit.item("sql-46", "A migration can be read before it is applied.") as item:
         printed = audit.command("migrate", "down", "--sql", environment=copy)
-        item.check("as SQL", "delete from retain_schema" in printed.stdout)
+        item.check("as SQL", "delete from memorist_schema" in printed.stdout)
 
     with audit.item("sql-47", "After a deployment, rows can be counted.") as item:
         me.messages.append(session, "user", "Hello")
@@ -497,9 +506,9 @@ def operating(audit: Audit) -> None:
         item.check("with its text", fold.text == summary)
         item.check("and its time", fold.created_at is not None)
 
-    with audit.item("sql-51", "A prompt combines window, summary, state and knowledge.") as item:
+    with audit.item("sql-51", "A prompt combines window, summary, state and documents.") as item:
         me.state.set("language", "German")
-        audit.scope(memory, user=None).knowledge.add(
+        audit.scope(memory, user=None).documents.add(
             "Handbook", "The router is reset with a paper clip. Hold it ten seconds."
         )
         memory.run_jobs(tenants=[audit.tenant])
@@ -507,20 +516,23 @@ def operating(audit: Audit) -> None:
         item.check("the window", "Answer 10 about trains" in text)
         item.check("the summary", summary in text)
         item.check("the state", "German" in text)
-        item.check("the knowledge", "paper clip" in text)
+        item.check("the documents", "paper clip" in text)
 
     with audit.item("sql-52", "Each layer works alone.") as item:
         alone = audit.scope(memory, user="loner", agent=None)
-        item.check("knowledge without a session", alone.knowledge.search("reset the router"))
+        item.check("documents without a session", alone.documents.search("reset the router"))
         item.check("state without a session", alone.state.set("a", 1).value == 1)
 
-    with audit.item(
-        "sql-53",
-        "retain runs on Oracle Database.",
-        known_gap="planned; the README says that it is not supported yet",
-    ) as item:
-        problem = refusal(lambda: audit.open(database="oracle://retain@127.0.0.1/x"))
-        item.check("an Oracle address is accepted", not problem.startswith("SettingsError"))
+    with audit.item("sql-53", "memorist runs on Oracle Database.") as item:
+        if not audit.oracle:
+            item.skip("needs an Oracle server: run with --oracle oracle://…")
+        else:
+            ada = audit.scope(audit.open(database=audit.oracle))
+            ada.messages.append(ada.sessions.resume().id, "user", "I live in Lisbon.")
+            again = audit.scope(audit.open(database=audit.oracle))
+            texts = [message.text for message in again.messages.window(again.sessions.resume().id)]
+            item.check("a message is stored and read again", texts == ["I live in Lisbon."])
+            item.check("and found", again.search("Where do I live?"))
 
 
 GROUPS = (sessions, messages, state, telemetry, safety, operating)

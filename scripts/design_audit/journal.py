@@ -7,7 +7,9 @@ from functools import partial
 from typing import Any
 
 from design_audit.audit import SCOUT, Audit, Now, everything, refusal, system_text, tool
-from retain.testing import FakeService, ScriptedModel
+from memorist.context.render import fence
+from memorist.testing import ScriptedModel
+from testkit.model_service import FakeService
 
 WEEK = timedelta(days=7)
 CONSOLIDATED = '{"memories": [{"content": "Ada likes night trains.", "sources": [1]}]}'
@@ -124,7 +126,7 @@ def prompt_text(audit: Audit) -> None:
         me.messages.append(session.id, "user", "An earlier question.")
         messages = me.context(session.id, "Hello").messages
         text = system_text(messages)
-        item.check("right after it", text.startswith(f"You scout ahead.\n\n{expected}"))
+        item.check("right after it", text.startswith(f"You scout ahead.\n\n{fence(expected)}"))
         item.check("before the conversation", "An earlier question." in everything(messages[1:]))
 
     with audit.item(
@@ -132,7 +134,10 @@ def prompt_text(audit: Audit) -> None:
     ) as item:
         planner_session = planner.sessions.resume()
         text = system_text(planner.context(planner_session.id, "Hello").messages)
-        item.check("You are NAME.", text.startswith("You are planner.\n\n# Your Private Memory"))
+        item.check(
+            "You are NAME.",
+            text.startswith(f"You are planner.\n\n{fence(planner.entries.prompt())}"),
+        )
 
     with audit.item("jrn-20", "An agent never sees another agent's entries.") as item:
         item.check("not in the prompt", "Clara" not in text)
@@ -150,7 +155,11 @@ def prompt_text(audit: Audit) -> None:
         )
 
     with audit.item("jrn-22", "It names the other participants.") as item:
-        item.check("agents and people", "Other participants: planner, critic, ada" in text)
+        sentences = (
+            "You are participating in a group conversation.\n\n"
+            "Other participants: planner, critic, ada."
+        )
+        item.check("agents and people, in a paragraph of its own", sentences in text)
 
     with audit.item("jrn-23", "In a group, each agent has its own memory.") as item:
         model = ScriptedModel("One.", "Two.")
@@ -297,23 +306,20 @@ def administration(audit: Audit) -> None:
         counts = http.get("/api/entries/counts", headers=SCOUT).json()
         item.check("core and journal", (counts["core"], counts["journal"]) == (0, 106))
 
-    with audit.item("jrn-39", "The JSON of an agent has the number of its memories.") as item:
+    with audit.item(
+        "jrn-39", "The JSON of an agent has the numbers of its memories, split by kind."
+    ) as item:
         me.agents.add("scout", prompt="You scout.", tools=["save_to_core"], icon="🧭")
         me.entries.add("I am kind.", kind="core")
         agent = http.get("/api/agents/scout").json()
-        item.check(
-            "107 accepted entries",
-            agent.get("memories_count") in (107, {"core": 1, "journal": 106}),
-        )
+        item.check("by kind", agent["memories_count"] == {"core": 1, "journal": 106})
 
-    with audit.item(
-        "jrn-40",
-        "The agent's count is split by kind.",
-        differs="an agent has one number; /api/entries/counts splits it by kind",
-    ) as item:
-        item.check("one number", agent["memories_count"] == 107)
-        counts = http.get("/api/entries/counts", headers=SCOUT).json()
-        item.check("the split adds up", counts["core"] + counts["journal"] == 107)
+    with audit.item("jrn-40", "An agent may have no tools.") as item:
+        model = ScriptedModel("Hello.")
+        talking = audit.http(audit.open(main=model))
+        me.agents.add("mute", tools=["none"])
+        talking.post("/api/chat", json={"message": "Hello", "agent_id": "mute"})
+        item.check("the model is offered none", not model.requests[0].tools)
 
     with audit.item("jrn-41", "An agent has name, prompt, model, tools, colour and icon.") as item:
         changed = http.patch("/api/agents/scout", json={"model": "m", "color": "#1f6feb"}).json()
@@ -339,7 +345,7 @@ def administration(audit: Audit) -> None:
         offering = audit.open(model="fake", base_url=service.url, api_key="k")
         listed = audit.http(offering).get("/api/models")
         item.check("over HTTP", listed.status_code == 200 and "fake" in listed.text)
-        environment = {"RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"}
+        environment = {"MEMORIST_BASE_URL": service.url, "MEMORIST_API_KEY": "k"}
         done = audit.command("models", environment=environment)
         item.check("as a command", done.returncode == 0 and "fake" in done.stdout)
 
@@ -357,7 +363,7 @@ def administration(audit: Audit) -> None:
         item.check(
             "entries stay when the settings are removed", me.entries.counts()["journal"] == 106
         )
-        receipt = memory.erase_agent("scout", tenant=audit.tenant)
+        receipt = memory.scope(tenant=audit.tenant).admin.users.erase_agent("scout")
         item.check("there is a receipt", receipt)
         item.check("the entries are gone", not list(me.entries.list()))
 

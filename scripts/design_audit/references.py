@@ -12,14 +12,15 @@ from design_audit.audit import (
     SCOUT,
     Audit,
     Now,
+    eventually,
     everything,
     refusal,
     system_text,
     talk,
     tool,
 )
-from retain import captured
-from retain.testing import EchoModel, ScriptedModel, calling
+from memorist import captured
+from memorist.testing import EchoModel, ScriptedModel, calling
 
 PLACEHOLDER = re.compile(r"\[MemoryRef: ([A-Za-z0-9._-]+) - ([^\]]+)\]")
 SENTENCE = "The night train to Lisbon leaves Madrid at ten o'clock. "
@@ -453,20 +454,20 @@ def consolidating(audit: Audit) -> None:
     with audit.item("ref-47", "Short-term memories become documents of a knowledge base.") as item:
         (proposal,) = me.consolidations.propose()
         path = f"/api/consolidations/{proposal.id}"
-        accepted = http.post(f"{path}/accept", json={"into": "knowledge"}, headers=SCOUT)
+        accepted = http.post(f"{path}/accept", json={"into": "documents"}, headers=SCOUT)
         item.check("the request succeeds", accepted.status_code == 200)
-        documents = list(me.knowledge.list())
+        documents = list(me.documents.list())
         item.check("there is a document", len(documents) == 1)
-        item.check("which a search finds", me.knowledge.search("night trains"))
+        item.check("which a search finds", me.documents.search("night trains"))
         http.post(f"{path}/undo", json={}, headers=SCOUT)
-        item.check("it can be undone", documents and not list(me.knowledge.list()))
+        item.check("it can be undone", documents and not list(me.documents.list()))
 
     with audit.item("ref-48", "A periodic job does this if a setting enables it.") as item:
         me.entries.add("Ada bought a ticket for the night train to Porto.")
         now.pass_days(6)
-        job = audit.open(main=ScriptedModel(answer), clock=now, consolidate="knowledge")
-        job.run_jobs(tenants=[audit.tenant])
-        item.check("a document", me.knowledge.search("night trains"))
+        job = audit.open(main=ScriptedModel(answer), clock=now, consolidate="documents")
+        audit.http(job, jobs=True)
+        item.check("a document", eventually(lambda: me.documents.search("night trains")))
 
 
 GROUPS = (capturing, retrieving, integration, conversation, tools_of_agents, consolidating)

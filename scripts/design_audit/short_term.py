@@ -13,9 +13,17 @@ from typing import Any
 
 import jwt
 
-from design_audit.audit import SCOUT, Audit, everything, refusal, system_text, tool
-from retain import Scope
-from retain.testing import FailingModel, ScriptedModel, calling
+from design_audit.audit import (
+    SCOUT,
+    Audit,
+    database_error,
+    everything,
+    refusal,
+    system_text,
+    tool,
+)
+from memorist import Scope
+from memorist.testing import FailingModel, ScriptedModel, calling
 
 NOTES_OPERATIONS = {
     "read",
@@ -238,11 +246,11 @@ def langchain(audit: Audit) -> None:
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_postgres import PostgresChatMessageHistory
 
-    from retain.integrations.langchain import RetainChatMessageHistory
+    from memorist_frameworks.langchain import MemoristChatMessageHistory
 
     warnings.simplefilter("ignore")  # LangChain turns its own warnings on again
     me = audit.scope(audit.open())
-    history = RetainChatMessageHistory(me, str(uuid.uuid4()))
+    history = MemoristChatMessageHistory(me, str(uuid.uuid4()))
 
     with audit.item("stm-29", "Messages are returned as the same LangChain objects.") as item:
         call = {"name": "weather", "args": {"city": "Lisbon"}, "id": "c1", "type": "tool_call"}
@@ -267,13 +275,13 @@ def langchain(audit: Audit) -> None:
         "A history is created with an engine, a table and a session id.",
         differs="it is created with a scope, which has the database, the tenant and the user",
     ) as item:
-        other = RetainChatMessageHistory(me, history.session_id)
+        other = MemoristChatMessageHistory(me, history.session_id)
         item.check("a scope and a session id are enough", len(other.messages) == 5)
 
     with audit.item("stm-32", "It works with ConversationBufferWindowMemory.") as item:
         thread = str(uuid.uuid4())
         window = ConversationBufferWindowMemory(
-            chat_memory=RetainChatMessageHistory(me, thread),
+            chat_memory=MemoristChatMessageHistory(me, thread),
             k=1,
             return_messages=True,
             memory_key="chat_history",
@@ -287,7 +295,7 @@ def langchain(audit: Audit) -> None:
         item.check("as message objects", isinstance(loaded[0], HumanMessage))
 
     with audit.item("stm-33", "Every exchange is saved automatically; older ones stay.") as item:
-        stored = RetainChatMessageHistory(me, thread).messages
+        stored = MemoristChatMessageHistory(me, thread).messages
         item.check("another history object reads all six messages", len(stored) == 6)
 
     with audit.item("stm-34", "The history has asynchronous methods.") as item:
@@ -389,12 +397,16 @@ def notes(audit: Audit) -> None:
             import psycopg
 
             with psycopg.connect(audit.database) as connection:
-                connection.execute("set role retain_app")
-                connection.execute("set search_path = retain")
-                for table in ("notes", "messages", "active_sessions"):
-                    row = connection.execute(f"select count(*) from {table}").fetchone()
+                connection.execute("set role memorist_app")
+                connection.execute("set search_path = memorist")
+                for table, statement in (
+                    ("notes", "select * from notes"),
+                    ("messages", "select * from messages"),
+                    ("active_sessions", "select * from active_sessions"),
+                ):
                     item.check(
-                        f"{table}: the application's role sees no row without a tenant", row == (0,)
+                        f"{table}: the application's role reads nothing without a tenant",
+                        "memorist.tenant is not set" in database_error(connection, statement),
                     )
 
 
@@ -407,7 +419,7 @@ def access(audit: Audit) -> None:
         jwt_audience="authenticated",
         jwt_secret=secret,
         jwt_tenant=f"={audit.tenant}",
-        jwt_permissions="app_metadata.retain=read,write",
+        jwt_permissions="app_metadata.memorist=read,write",
         auth="keys",
     )
     http = audit.http(memory, key=False)
@@ -423,10 +435,10 @@ def access(audit: Audit) -> None:
             "exp": int(time.time()) + 600,
         }
         token = jwt.encode(claims, secret, "HS256")
-        headers = {**SCOUT, "Authorization": f"Bearer {token}", "X-Retain-User": user}
+        headers = {**SCOUT, "Authorization": f"Bearer {token}", "X-Memorist-User": user}
         session = http.post("/api/sessions/resume", json={}, headers=headers)
         item.check("a token opens a session", session.json().get("user") == user)
-        other = http.get("/api/notes", headers={**headers, "X-Retain-User": "bob"})
+        other = http.get("/api/notes", headers={**headers, "X-Memorist-User": "bob"})
         item.check("another user's memory is not accessible", other.status_code in (401, 403))
 
     with audit.item("stm-50", "Requests without a token are rejected.") as item:

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from design_audit.audit import Audit, everything, talk
-from retain import RetainError, Scope, Settings
-from retain.testing import FailingModel, FakeService, ScriptedModel, calling
+from design_audit.audit import Audit, eventually, everything, refusal, talk
+from memorist import MemoristError, Scope, Settings
+from memorist.testing import FailingModel, ScriptedModel, calling
+from testkit.model_service import FakeService
 
 SUMMARY = (
     "Ada and the agent spoke about trains, question by question and answer by answer. She wanted to "
@@ -147,10 +148,8 @@ def folding(audit: Audit) -> None:
     with audit.item("sum-14", "A failing model does not change the summary.") as item:
         talk(me, session, 6, "about ships")
         broken = audit.scope(audit.open(summary=FailingModel(), **SMALL))
-        try:
-            broken.summaries.fold(session)
-        except Exception as error:
-            item.check("the error is the model's", "failing" in str(error))
+        problem = refusal(lambda: broken.summaries.fold(session))
+        item.check("the error is the model's", "failing" in problem)
         item.check("the summary stays", me.sessions.get(session).summary == LONGER)
         text = everything(broken.context(session, "And now?").messages)
         uncovered = me.messages.window(session)[me.sessions.get(session).summarized_count :]
@@ -159,10 +158,8 @@ def folding(audit: Audit) -> None:
 
     with audit.item("sum-15", "An unusable answer of a model is not stored.") as item:
         silly = audit.scope(audit.open(summary=ScriptedModel("Ok."), **SMALL))
-        try:
-            silly.summaries.fold(session)
-        except Exception as error:
-            item.check("it is rejected", "cannot be used" in str(error))
+        problem = refusal(lambda: silly.summaries.fold(session))
+        item.check("it is rejected", "cannot be used" in problem)
         item.check("the summary stays", me.sessions.get(session).summary == LONGER)
 
     with audit.item(
@@ -179,8 +176,9 @@ def folding(audit: Audit) -> None:
 
     with audit.item("sum-17", "A background job summarizes automatically.") as item:
         with_summaries = audit.open(summary=ScriptedModel(SUMMARY), **SMALL)
-        with_summaries.run_jobs(tenants=[audit.tenant])
-        item.check("the other session is summarized", bob.sessions.get(plain).summary == SUMMARY)
+        audit.http(with_summaries, jobs=True)
+        summarized = eventually(lambda: bob.sessions.get(plain).summary == SUMMARY)
+        item.check("a server summarizes the other session", summarized)
 
 
 def configuration(audit: Audit) -> None:
@@ -216,13 +214,15 @@ def configuration(audit: Audit) -> None:
         item.check("the address", loaded.summary_base_url == "http://127.0.0.1:1/v1")
 
     with audit.item(
-        "sum-22", "A YAML file can set them, also in camel case and under `openai:`."
+        "sum-22",
+        "A YAML file can set them, also in camel case and under `openai:`.",
+        differs="a file has the settings by their own names, so that each has one name",
     ) as item:
-        file = audit.folder / "retain.yaml"
+        file = audit.folder / "summaries.yaml"
         file.write_text(
-            "summaryEnabled: true\nsummaryThreshold: 30\nsummaryKeepLast: 6\n"
-            "openai:\n  model: big\n  baseURL: http://127.0.0.1:1/v1\n"
-            "  summaryModel: cheap\n  summaryBaseURL: http://127.0.0.1:2/v1\n"
+            "summary_enabled: true\nsummary_threshold: 30\nsummary_keep_last: 6\n"
+            "model: big\nbase_url: http://127.0.0.1:1/v1\n"
+            "summary_model: cheap\nsummary_base_url: http://127.0.0.1:2/v1\n"
         )
         loaded = Settings.load(file, env={})
         item.check("on", loaded.summary_enabled)
@@ -230,7 +230,9 @@ def configuration(audit: Audit) -> None:
         item.check("the models", (loaded.model, loaded.summary_model) == ("big", "cheap"))
         item.check("the main address", loaded.base_url == "http://127.0.0.1:1/v1")
         item.check("the summary's address", loaded.summary_base_url == "http://127.0.0.1:2/v1")
-        file.unlink()
+        file.write_text("summaryEnabled: true\n")
+        problem = refusal(lambda: Settings.load(file, env={}))
+        item.check("another name is an error that names the setting", "summary_enabled" in problem)
 
     with audit.item("sum-23", "Flags of a command can set them.") as item:
         done = audit.command("config", "show", "--set", "summary_threshold=33", "--json")
@@ -319,11 +321,11 @@ def _by_command(audit: Audit, me: Scope, service: FakeService) -> Any:
     talk(me, session, 8)
     flags = [f"--set={name}={value}" for name, value in SMALL.items()]
     environment = {
-        "RETAIN_MODEL": "fake",
-        "RETAIN_BASE_URL": service.url,
-        "RETAIN_API_KEY": "k",
-        "RETAIN_USER": "ada",
-        "RETAIN_AGENT": "scout",
+        "MEMORIST_MODEL": "fake",
+        "MEMORIST_BASE_URL": service.url,
+        "MEMORIST_API_KEY": "k",
+        "MEMORIST_USER": "ada",
+        "MEMORIST_AGENT": "scout",
     }
     command = ("chat", "--session", session, *flags, "Hello")
     audit.command(*command, environment=environment)
@@ -374,7 +376,7 @@ def _slow_summary(_: object) -> str:
 
 def _try_fold(scope: Scope, session: str) -> None:
     """Fold; ignore the error if another process is folding the session."""
-    with suppress(RetainError):
+    with suppress(MemoristError):
         scope.summaries.fold(session)
 
 

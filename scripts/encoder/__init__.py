@@ -1,1 +1,1 @@
-"""Training of retain's own sentence encoder: data, samples, model and export."""
+"""Training of memorist's own sentence encoder: data, samples, model and export."""

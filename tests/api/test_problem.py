@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from starlette.applications import Starlette
 
-from retain import Memory
-from retain.base.error_text import error_text
-from retain.base.errors import (
+from memorist import Memory
+from memorist.base.error_text import error_text
+from memorist.base.errors import (
     Busy,
     Full,
     InDoubt,
@@ -20,9 +20,9 @@ from retain.base.errors import (
     StorageError,
     Unreachable,
 )
-from retain.base.logging import FIELDS
-from retain.testing import FaultyDatabase, with_faults
-from tests.calling import Calling
+from memorist.base.logging import FIELDS
+from testkit.apps import Calling
+from testkit.faults import FaultyDatabase, with_faults
 
 WHERE = 'connection to server at "db.internal" (10.0.0.7), port 5432 failed'
 
@@ -57,7 +57,7 @@ def test_errors_do_not_reveal_the_database_address(
     faults.fail("read", Unreachable(problem=f"{WHERE}\nDETAIL: more"), times=None)
     for key in (
         client.headers["Authorization"],
-        "Bearer rtn_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52,
+        "Bearer mst_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52,
     ):
         response = client.get("/api/sessions", headers={"Authorization": key})
         assert response.status_code == 503
@@ -67,7 +67,9 @@ def test_errors_do_not_reveal_the_database_address(
             == "The database cannot be reached. The server's log says why."
         )
         value = [
-            getattr(record, FIELDS) for record in caplog.records if record.name == "retain.storage"
+            getattr(record, FIELDS)
+            for record in caplog.records
+            if record.name == "memorist.storage"
         ][-1]
         assert value == {
             "error": "Unreachable",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from retain import Memory, NewMessage
-from retain.api.rendering import as_json
-from retain.api.responses import MessageRows, written
-from retain.kinds.messages.messages import window_rows
+from memorist import Memory, NewMessage
+from memorist.api.rendering import as_json
+from memorist.api.responses import MessageRows, written
+from memorist.kinds.messages.messages import WindowLimits, window_rows
 
 
 def test_rows_of_messages_are_rendered_like_their_records() -> None:
@@ -26,7 +26,7 @@ def test_rows_of_messages_are_rendered_like_their_records() -> None:
         )
         for options in ({}, {"last": 2}, {"tokens": 8}, {"before": 3}, {"turns_only": True}):
             records = me.messages.window("trip", **options)
-            rows = window_rows(me.messages, "trip", **options)
+            rows = window_rows(me.messages, "trip", WindowLimits(**options))
             assert json.loads(written(MessageRows("trip", rows))) == as_json(records)
             assert json.loads(written(records)) == as_json(records)
         assert json.loads(written(records[0])) == as_json(records[0])

@@ -8,7 +8,6 @@ down here a second time, in the plainest way, and not taken from the code under 
 from __future__ import annotations
 
 import base64
-import io
 import json
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -22,11 +21,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import JsonText, Memory, Scope
-from retain.base import canonical, limits
-from retain.base.errors import Invalid, NotFound, RetainError, TooLarge
-from tests.chaos.sizes import FULL
-from tests.conftest import ENGINES, SETTINGS, new_database
+from memorist import JsonText, Memory, Scope
+from memorist.base import canonical, limits
+from memorist.base.errors import Invalid, MemoristError, NotFound, TooLarge
+from testkit.databases import ENGINES, SETTINGS, new_database
+from testkit.examples import exported
+from testkit.failures import invalid, raised
+from testkit.sizes import FULL
 
 MIB = 1 << 20
 MALICIOUS: dict[str, str] = {
@@ -102,7 +103,7 @@ def mapped(text: str) -> str:
     )
 
 
-def wrong_with_key(value: str) -> type[RetainError] | None:
+def wrong_with_key(value: str) -> type[MemoristError] | None:
     if not value.strip():
         return Invalid
     if len(value) > 512:
@@ -112,7 +113,7 @@ def wrong_with_key(value: str) -> type[RetainError] | None:
     return TooLarge if len(value.encode()) > 512 else None
 
 
-def wrong_with_text(value: str, limit: int) -> type[RetainError] | None:
+def wrong_with_text(value: str, limit: int) -> type[MemoristError] | None:
     return TooLarge if len(mapped(value[: limit + 1]).encode()) > limit else None
 
 
@@ -144,28 +145,24 @@ class Way:
         return f"{self.verb}-{self.field}"
 
 
-def missing(call: Callable[[], Any]) -> str:
-    """Return that something valid does not exist."""
-    with pytest.raises(NotFound):
-        call()
-    return "not there"
+def lookup(verb: str, field: str, call: Callable[[Scope, str], Any]) -> Way:
+    """Return a way on which a well-formed value finds nothing."""
 
+    def send(memory: Memory, me: Scope, value: str) -> str:
+        raised(NotFound, call, me, value)
+        return "not there"
 
-def exported(memory: Memory, **which: Any) -> bytes:
-    out = io.BytesIO()
-    memory.export(out, **which)
-    return out.getvalue()
+    return Way(verb, field, send, lookup=True)
 
 
 def send_tenant(memory: Memory, me: Scope, value: str) -> str:
     memory.scope(tenant=value).state.set("k", 1, area="tenant")
-    assert memory.erase("nobody", tenant=value).tenant == value
+    assert memory.scope(tenant=value).admin.users.erase("nobody").tenant == value
     return next(tenant for tenant in memory.tenants() if tenant == value)
 
 
 def send_area(memory: Memory, me: Scope, value: str) -> str:
-    with pytest.raises(NotFound):
-        me.state.get("k", area=f"session:{value}")
+    raised(NotFound, me.state.get, "k", area=f"session:{value}")
     me.sessions.add(value)
     me.state.set("k", value, area=f"session:{value}")
     (item,) = me.state.list(area=f"session:{value}")
@@ -293,71 +290,28 @@ KEYS = [
         "agent",
         lambda memory, me, v: memory.scope(tenant="t", user="u", agent=v).sessions.resume().agent,
     ),
-    Way("erase", "user", lambda memory, me, v: memory.erase(v, tenant=me.owner.tenant).user),
+    Way(
+        "erase",
+        "user",
+        lambda memory, me, v: memory.scope(tenant=me.owner.tenant).admin.users.erase(v).user,
+    ),
     Way("export", "user", send_export),
     Way("export", "tenants", send_tenants),
     Way("sessions.add", "id", send_session),
-    Way(
-        "sessions.get", "id", lambda memory, me, v: missing(lambda: me.sessions.get(v)), lookup=True
-    ),
-    Way(
-        "sessions.edit",
-        "id",
-        lambda memory, me, v: missing(lambda: me.sessions.edit(v, label="")),
-        lookup=True,
-    ),
-    Way(
-        "sessions.activate",
-        "id",
-        lambda memory, me, v: missing(lambda: me.sessions.activate(v)),
-        lookup=True,
-    ),
-    Way(
-        "sessions.remove",
-        "id",
-        lambda memory, me, v: missing(lambda: me.sessions.remove(v)),
-        lookup=True,
-    ),
-    Way(
-        "messages.append",
-        "session",
-        lambda m, me, v: missing(lambda: me.messages.append(v, "user", "")),
-        lookup=True,
-    ),
-    Way(
-        "messages.window",
-        "session",
-        lambda m, me, v: missing(lambda: me.messages.window(v, last=3)),
-        lookup=True,
-    ),
-    Way(
-        "messages.list",
-        "session",
-        lambda memory, me, v: missing(lambda: me.messages.list(v)),
-        lookup=True,
-    ),
-    Way(
-        "messages.get",
-        "session",
-        lambda memory, me, v: missing(lambda: me.messages.get(v, 1)),
-        lookup=True,
-    ),
+    lookup("sessions.get", "id", lambda me, v: me.sessions.get(v)),
+    lookup("sessions.edit", "id", lambda me, v: me.sessions.edit(v, label="")),
+    lookup("sessions.activate", "id", lambda me, v: me.sessions.activate(v)),
+    lookup("sessions.remove", "id", lambda me, v: me.sessions.remove(v)),
+    lookup("messages.append", "session", lambda me, v: me.messages.append(v, "user", "")),
+    lookup("messages.window", "session", lambda me, v: me.messages.window(v, last=3)),
+    lookup("messages.list", "session", lambda me, v: me.messages.list(v)),
+    lookup("messages.get", "session", lambda me, v: me.messages.get(v, 1)),
     Way("messages.append", "key", send_key),
     Way("messages.extend", "key", send_batch_key),
     Way("messages.append", "author", send_author),
     Way("state.set", "key", send_state),
-    Way(
-        "state.get",
-        "key",
-        lambda memory, me, v: missing(lambda: me.state.get(v, area="tenant")),
-        lookup=True,
-    ),
-    Way(
-        "state.remove",
-        "key",
-        lambda memory, me, v: missing(lambda: me.state.remove(v, area="tenant")),
-        lookup=True,
-    ),
+    lookup("state.get", "key", lambda me, v: me.state.get(v, area="tenant")),
+    lookup("state.remove", "key", lambda me, v: me.state.remove(v, area="tenant")),
     Way("state.list", "prefix", send_prefix),
     Way("state.set", "area", send_area),
     Way("interactions.add", "route", send_call("route")),
@@ -366,16 +320,9 @@ KEYS = [
     Way("interactions.list", "route", send_filter("route")),
     Way("interactions.list", "model", send_filter("model")),
     Way("agents.add", "name", send_agent),
-    Way("agents.get", "name", lambda memory, me, v: missing(lambda: me.agents.get(v)), lookup=True),
-    Way(
-        "agents.edit", "name", lambda memory, me, v: missing(lambda: me.agents.edit(v)), lookup=True
-    ),
-    Way(
-        "agents.remove",
-        "name",
-        lambda memory, me, v: missing(lambda: me.agents.remove(v)),
-        lookup=True,
-    ),
+    lookup("agents.get", "name", lambda me, v: me.agents.get(v)),
+    lookup("agents.edit", "name", lambda me, v: me.agents.edit(v)),
+    lookup("agents.remove", "name", lambda me, v: me.agents.remove(v)),
     Way("list", "after", send_cursor),
 ]
 
@@ -470,7 +417,7 @@ def mine(shared: Memory) -> Scope:
 
 
 def refuses(
-    endpoint: Way, memory: Memory, me: Scope, value: Any, error: type[RetainError], name: str
+    endpoint: Way, memory: Memory, me: Scope, value: Any, error: type[MemoristError], name: str
 ) -> None:
     with pytest.raises(Invalid) as caught:
         endpoint.send(memory, me, value)
@@ -532,16 +479,13 @@ def test_new_names_must_fit_a_url_path(shared: Memory, mine: Scope, dots: str) -
 
 
 def test_the_wildcard_tenant_is_rejected(shared: Memory) -> None:
-    with pytest.raises(Invalid) as error:
-        shared.scope(tenant="*")
-    assert error.value.field == "tenant"
+    invalid("tenant", shared.scope, tenant="*")
 
 
 @pytest.mark.parametrize("endpoint", TEXTS, ids=str)
 def test_text_is_stored_except_nul_and_lone_surrogates(
     shared: Memory, mine: Scope, endpoint: Way
 ) -> None:
-    """B23, B24, B25."""
     sizes = {"limit-1": "é" * (endpoint.limit // 2 - 1) + "x", "limit": "é" * (endpoint.limit // 2)}
     too_large = {
         "limit+1": "é" * (endpoint.limit // 2) + "x",
@@ -848,9 +792,7 @@ def test_invalid_values_are_rejected_by_name_and_write_nothing(
     """P16: a typed error that names the field."""
 
     def bad() -> None:
-        with pytest.raises(Invalid) as error:
-            call(mine)
-        assert error.value.field == field
+        invalid(field, call, mine)
 
     unchanged(shared, mine, bad)
 

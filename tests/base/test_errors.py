@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import re
 import string
@@ -11,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from retain.base import errors
-from retain.base.errors import RetainError
+from memorist.base import errors
+from memorist.base.errors import MemoristError
 
 STATUS = {
-    "RetainError": (500, 1),
+    "MemoristError": (500, 1),
     "Invalid": (422, 2),
     "TooLarge": (413, 2),
     "NotFound": (404, 3),
@@ -28,6 +29,7 @@ STATUS = {
     "Overloaded": (503, 5),
     "Conflict": (409, 4),
     "AlreadyExists": (409, 4),
+    "FileInUse": (409, 4),
     "OutOfOrder": (409, 4),
     "WrongVersion": (409, 4),
     "KeyReused": (422, 4),
@@ -46,14 +48,16 @@ STATUS = {
     "InDoubt": (503, 5),
     "ReadTooLong": (503, 5),
     "Corrupt": (500, 5),
+    "CorruptRecord": (500, 5),
     "NotOurs": (500, 5),
+    "OldDatabase": (500, 5),
     "NetworkDrive": (500, 5),
     "SchemaTooNew": (500, 5),
     "SchemaTooOld": (500, 5),
 }
 
 
-def tree(kind: type[RetainError] = RetainError) -> Iterator[type[RetainError]]:
+def tree(kind: type[MemoristError] = MemoristError) -> Iterator[type[MemoristError]]:
     yield kind
     for child in kind.__subclasses__():
         yield from tree(child)
@@ -62,7 +66,7 @@ def tree(kind: type[RetainError] = RetainError) -> Iterator[type[RetainError]]:
 ERRORS = [kind for kind in tree() if kind.__module__ == errors.__name__]
 
 
-def example(kind: type[RetainError]) -> RetainError:
+def example(kind: type[MemoristError]) -> MemoristError:
     """Return the error with an example value for each detail of its message."""
     named = {name for _, name, _, _ in string.Formatter().parse(kind.__doc__ or "") if name}
     return kind(**{name: f"<{name}> {{0}} %s é" for name in named})
@@ -73,11 +77,11 @@ def test_every_error_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_the_message_is_the_docstring_with_its_details(kind: type[RetainError]) -> None:
+def test_the_message_is_the_docstring_with_its_details(kind: type[MemoristError]) -> None:
     error = example(kind)
     template = " ".join((kind.__doc__ or "").split())
     assert " ".join(str(error).split()) == " ".join(template.format(**error.details).split())
-    assert "\n" not in str(error)
+    assert str(error).count("\n") == inspect.cleandoc(kind.__doc__ or "").count("\n\n")
     assert str(error)[-1] == "."
     for name, value in error.details.items():
         assert getattr(error, name) == value
@@ -86,13 +90,13 @@ def test_the_message_is_the_docstring_with_its_details(kind: type[RetainError]) 
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_status_and_exit_code(kind: type[RetainError]) -> None:
+def test_status_and_exit_code(kind: type[MemoristError]) -> None:
     error = example(kind)
     assert (error.status, error.exit_code) == STATUS[kind.__name__]
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_errors_can_be_pickled_and_copied(kind: type[RetainError]) -> None:
+def test_errors_can_be_pickled_and_copied(kind: type[MemoristError]) -> None:
     """Pickled, copied and recreated."""
     error = example(kind)
     for twin in (
@@ -125,7 +129,7 @@ def test_the_tree_in_the_docstring_is_complete() -> None:
     parents: list[str] = []
     for depth, name, status in drawn:
         kind = getattr(errors, name)
-        assert [base.__name__ for base in kind.__mro__ if issubclass(base, RetainError)][
+        assert [base.__name__ for base in kind.__mro__ if issubclass(base, MemoristError)][
             1:
         ] == parents[:depth][::-1]
         parents = [*parents[:depth], name]

@@ -6,7 +6,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
-from retain.base import canonical, ids
+from memorist.base import canonical, ids
 
 
 def test_an_id_is_a_uuid_of_version_7() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from retain.base.lazy_pattern import LazyPattern
+from memorist.base.lazy_pattern import LazyPattern
 
 TEXT = "Ada met Bob, then ADA left."
 

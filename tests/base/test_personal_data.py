@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.base import masking, personal_data
-from retain.base.errors import Invalid
-from retain.base.settings import Settings
-from retain.kinds.graph import Entity
-from retain.models import Models
-from retain.testing import ScriptedModel
-from tests.base.test_masking import kept, write_everywhere
-from tests.conftest import one_engine
+from memorist import Memory
+from memorist.base import masking, personal_data
+from memorist.base.settings import Settings
+from memorist.kinds.graph import GraphEntity
+from memorist.models import Models
+from memorist.testing import ScriptedModel
+from testkit.databases import one_engine
+from testkit.failures import invalid
+from testkit.memories import scope_of
+from tests.base.secrets import kept, write_everywhere
 
 MASKED = {
     "email": [
@@ -105,19 +106,14 @@ def test_words_and_numbers_after_a_number_are_no_part_of_it() -> None:
 def test_names_that_are_masked_alike_keep_their_values() -> None:
     value = {"ada@example.com": 1, "[personal: email]": 2, "bob@example.com": 3}
     masked = masking.mask_personal_json(value, masking.Policy(personal_data=True))
-    assert masked == {
-        "[personal: email]": 1,
-        "[personal: email] 2": 2,
-        "[personal: email] 3": 3,
-    }
+    assert masked == {"[personal: email]": 1, "[personal: email] 2": 2, "[personal: email] 3": 3}
     secrets = {f"postgresql://u:{password}@host/db": password for password in ("hunter2", "12345")}
     masked = masking.guard_json(secrets, "value", masking.Policy("mask"))
     assert sorted(masked.values()) == ["12345", "hunter2"]
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["_{}_", "{}-", "{} - home", "Ada,{},Berlin", "tel.{}", "**{}**", "({})", "<{}>", "{}."],
+    "text", ["_{}_", "{}-", "{} - home", "Ada,{},Berlin", "tel.{}", "**{}**", "({})", "<{}>", "{}."]
 )
 def test_punctuation_around_personal_data(text: str) -> None:
     """Markdown, the columns of a file and the ends of sentences hide nothing."""
@@ -144,8 +140,7 @@ def test_spaces_and_hyphens_that_do_not_break(gap: str) -> None:
 
 def test_a_function_must_return_text() -> None:
     policy = masking.Policy(personal_data=True, function=lambda text: None)  # type: ignore[arg-type, return-value]
-    with pytest.raises(Invalid, match="mask: must return text, not NoneType"):
-        masking.guard("Hello", "content", policy)
+    invalid("mask", masking.guard, "Hello", "content", policy)
 
 
 def test_check_digits() -> None:
@@ -171,9 +166,9 @@ def test_masked_personal_data_is_stored_nowhere(
 ) -> None:
     memory = open_memory(personal_data="in")
     write_everywhere(memory, canary)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.items.put(["facts"], "contact", {"is": canary})
-    me.graph.add([Entity("Ada", "person", [f"writes from {canary}"])])
+    me.graph.add([GraphEntity("Ada", "person", [f"writes from {canary}"])])
     me.state.set("number", 4111111111111111)
     stored = kept(memory)
     assert canary.encode() not in stored
@@ -191,13 +186,13 @@ def test_stored_personal_data_reaches_no_model(open_memory: Callable[..., Memory
     models = Models(memory.settings, summary=model)
     memory.services = replace(memory.services, models=models)
     canary = "ada@example.com"
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     session = me.sessions.add()
     me.notes.overwrite(f"Her address is {canary}.")
     me.entries.add(f"Write to {canary}.", kind="core")
     me.state.set("contact", {"email": canary})
     key = me.refs.add(f"long text with {canary}", f"mail of {canary}", session=session.id)
-    me.knowledge.add("Contacts", f"Ada has the address {canary}.")
+    me.documents.add("Contacts", f"Ada has the address {canary}.")
     me.messages.append(session.id, "user", f"I am {canary}")
     call = {"id": "1", "function": {"name": "send", "arguments": json.dumps({"to": canary})}}
     me.messages.append(session.id, "assistant", {"text": "", "tool_calls": [call]})
@@ -237,8 +232,7 @@ def test_a_function_masks_after_the_patterns(tmp_path: Path) -> None:
         me = memory.scope(user="ada")
         me.state.set("k", {"text": ["EMP-77 has ada@example.com"]})
         assert me.state.get("k").value == {"text": ["[employee] has [personal: email]"]}
-    with pytest.raises(Invalid, match="mask: requires the setting personal_data"):
-        Memory.open(url, mask=mask)
+    invalid("mask", Memory.open, url, mask=mask)
 
 
 @one_engine

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain.base import tokens
-from tests.chaos.sizes import FULL
+from memorist.base import tokens
+from testkit.sizes import FULL
 
 FAMILY = "👨‍👩‍👧‍👦"
 ODD = [
@@ -129,7 +129,7 @@ def test_without_the_vocabulary_counts_are_estimated(tmp_path: Path) -> None:
     """A missing extra is no error."""
     (tmp_path / "rs_bpe").mkdir()
     (tmp_path / "rs_bpe" / "__init__.py").write_text("raise ImportError('not here')")
-    script = "from retain.base import tokens; t = 'hello world ' * 9; print(tokens.counter('gpt-4o')(t) == tokens.estimate(t))"
+    script = "from memorist.base import tokens; t = 'hello world ' * 9; print(tokens.counter('gpt-4o')(t) == tokens.estimate(t))"
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -177,7 +177,6 @@ def test_no_grapheme_is_split_at_any_offset(odd: str, end: bool) -> None:
     st.booleans(),
 )
 def test_a_cut_is_the_longest_that_fits(parts: list[str], room: int, end: bool) -> None:
-    """B25."""
     text = "".join(parts)
     part = tokens.cut(text, room, end=end)
     assert text.endswith(part) if end else text.startswith(part)

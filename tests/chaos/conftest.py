@@ -12,5 +12,5 @@ import pytest
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A folder on the machine's own disk."""
-    with tempfile.TemporaryDirectory(prefix="retain-chaos-") as folder:
+    with tempfile.TemporaryDirectory(prefix="memorist-chaos-") as folder:
         yield Path(folder)

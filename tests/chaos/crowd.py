@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from retain import Scope
-from retain.base.errors import InDoubt, Overloaded, StorageError
+from memorist import Scope
+from memorist.base.errors import InDoubt, Overloaded, StorageError
 from tests.chaos.history import History
 from tests.chaos.writer import SESSION
 

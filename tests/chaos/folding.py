@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from retain import Memory
-from retain.base.errors import NotFound
-from retain.kinds import summaries
-from retain.models import Models
-from retain.testing import ModelRequest, ScriptedModel
+from memorist import Memory
+from memorist.base.errors import NotFound
+from memorist.kinds import summaries
+from memorist.models import Models
+from memorist.testing import ModelRequest, ScriptedModel
+from testkit.databases import SETTINGS
 from tests.chaos.writer import ROOT, SESSION, Log, scope_of
-from tests.conftest import SETTINGS
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
-from retain import Scope
+from memorist import Scope
 
 Outcome = Literal["ok", "fail", "info"]
 Numbered = tuple[int, str]

@@ -12,12 +12,12 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from retain import Memory
-from retain.kinds.facts import learning
-from retain.models import Models
-from retain.testing import ModelRequest, ScriptedModel
+from memorist import Memory
+from memorist.kinds.facts import learning
+from memorist.models import Models
+from memorist.testing import ModelRequest, ScriptedModel
+from testkit.databases import SETTINGS
 from tests.chaos.writer import ROOT, Log
-from tests.conftest import SETTINGS
 
 Mode = Literal["explicit", "model"]
 TURN = re.compile(r"^\[(\d+)\] user, \S+: I like (\w+)\.$", re.MULTILINE)

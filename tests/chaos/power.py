@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import apsw
 
-from retain import Memory, Scope, Settings
-from retain.storage.sqlite import connection as sqlite_connection
+from memorist import Memory, Scope, Settings
+from memorist.storage.sqlite import connection as sqlite_connection
 
 SECTOR = 512
 SESSION = "s"

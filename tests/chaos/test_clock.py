@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.base.clock import DAY, SECOND, to_datetime
-from retain.base.errors import NotFound
+from memorist import Memory
+from memorist.base.clock import DAY, SECOND, to_datetime
+from memorist.base.errors import NotFound
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
 from tests.chaos.writer import ROOT, SESSION, scope_of
@@ -36,9 +36,7 @@ class Clock:
         return self.now
 
 
-def test_order_survives_clock_jumps(
-    open_memory: Callable[..., Memory],
-) -> None:
+def test_order_survives_clock_jumps(open_memory: Callable[..., Memory]) -> None:
     """Back a day under load, then frozen, then forward: the history is consistent."""
     clock = Clock(NOON)
     memory = open_memory(clock=clock)
@@ -103,8 +101,8 @@ def test_a_key_expires_to_the_microsecond_and_stays_purged(
 
 ASK = """
 import json, os, sys, time
-from retain import Memory, Settings
-from retain.base.errors import NotFound
+from memorist import Memory, Settings
+from memorist.base.errors import NotFound
 memory = Memory.open(sys.argv[1], settings=Settings(postgres_pool=2))
 me = memory.scope(tenant="acme", user="ada", agent="scout")
 said = {"year": time.gmtime().tm_year}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from tests.chaos import sizes
+from memorist import Memory
+from testkit import sizes
+from testkit.databases import SETTINGS
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, from_log, messages_of
 from tests.chaos.writer import SESSION, Job, scope_of, start
-from tests.conftest import SETTINGS
 
 
 @pytest.mark.parametrize("run", range(sizes.CROWD_RUNS))

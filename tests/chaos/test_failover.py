@@ -15,14 +15,14 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from retain import Memory
-from retain.base.errors import InDoubt, ReadOnly, Unreachable
-from retain.storage.postgres import server as postgres_server
+from memorist import Memory
+from memorist.base.errors import InDoubt, ReadOnly, Unreachable
+from memorist.storage.postgres import server as postgres_server
+from testkit.databases import SETTINGS, memory_folder
+from testkit.servers import Kind, PostgresServer, debian_binaries
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
 from tests.chaos.writer import SESSION, scope_of
-from tests.conftest import SETTINGS, memory_folder
-from tests.servers import Kind, PostgresServer, debian_binaries
 
 pytestmark = pytest.mark.slow
 DATABASE = "moving"

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import Full
-from retain.storage import files
-from retain.storage.sqlite import engine as sqlite
-from tests.chaos import sizes
+from memorist import Memory, Scope
+from memorist.base.errors import Full
+from memorist.storage import files
+from memorist.storage.sqlite import engine as sqlite
+from testkit import sizes
+from testkit.databases import SETTINGS
 from tests.chaos.history import from_log, messages_of
 from tests.chaos.writer import SESSION, Job, scope_of, start
-from tests.conftest import SETTINGS
 
 FAULTS = [
     (call, error, number)
@@ -161,7 +161,7 @@ def wait_for_disk_check() -> None:
 
 @pytest.mark.slow
 def test_an_emergency_purge_on_a_full_disk(small_disk: Path) -> None:
-    """Nobody has the database open, no byte is free, and `retain purge --emergency` still
+    """Nobody has the database open, no byte is free, and `memorist purge --emergency` still
     works.
     """
     path = small_disk / "agent.db"

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory, NewMessage
-from retain.base import clock
-from retain.testing import ScriptedModel
+from memorist import Memory, NewMessage
+from memorist.base import clock
+from memorist.testing import ScriptedModel
+from testkit.models import ANSWER, with_model
 from tests.chaos.folding import Job, is_up, notes, start
-from tests.chaos.test_kill import wait_for
-from tests.chaos.writer import SESSION, scope_of
-from tests.kinds.test_summaries import ANSWER, with_model
+from tests.chaos.writer import SESSION, scope_of, wait_for
 
 Open = Callable[..., Memory]
 MESSAGES = 400

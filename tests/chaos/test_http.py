@@ -7,31 +7,25 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from retain import Client, Memory
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.storage.database import Transaction
-from retain.testing import FakeService
-from tests.chaos import sizes
+from memorist import Client, Memory
+from memorist.storage.database import Transaction
+from testkit import sizes
+from testkit.databases import SETTINGS, new_database
+from testkit.model_service import FakeService
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
+from tests.chaos.server import Server
 from tests.chaos.writer import AGENT, SESSION, TENANT, USER, scope_of
-from tests.conftest import SETTINGS, new_database
-from tests.server.running import Process
 
-STOP_SECONDS = 30.0  # after which it would exit with 1; a slow machine is not what is tested
 CLIENTS = 64
 
 
@@ -48,57 +42,6 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         scope_of(memory).sessions.add(SESSION)
     yield url
     list(created)
-
-
-class Server:
-    """`retain serve`, restarted on one port."""
-
-    def __init__(
-        self,
-        database: str,
-        workers: int = 1,
-        limits: dict[str, float] | None = None,
-        **settings: Any,
-    ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._database, self._workers = database, workers
-        self._limits = {"STOP_SECONDS": STOP_SECONDS, "DRAIN_SECONDS": 0.1, **(limits or {})}
-        self._settings = {"rate_per_second": 0, "tenant": TENANT, **settings}
-        with Memory.open(database, settings=SETTINGS) as memory:
-            self.key = Keys(memory.database).create(TENANT, "a test", PERMISSIONS)[1]
-
-    def __enter__(self) -> Server:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.__exit__(None, None, None)
-
-    def start(self) -> None:
-        """Start it; the port may become free a moment later."""
-        flags = ("--port", str(self.port), "--workers", str(self._workers))
-        self.process = Process(self._database, *flags, limits=self._limits, **self._settings)
-        self.process.key = self.key
-
-    def kill(self) -> None:
-        """Kill -9 every process, the supervisor first, which would restart the others."""
-        parent = psutil.Process(self.process.process.pid)
-        every = [parent, *parent.children()]
-        for process in every:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(every, 20)
-        self.process.__exit__(None, None, None)
-
-    def stop(self) -> None:
-        """Send SIGTERM; it exits with nothing unfinished (P11) and logs no failure."""
-        assert self.process.stop(timeout=STOP_SECONDS + 20) == 0
-        assert not any("Traceback" in line for line in self.process.errors), "".join(
-            self.process.errors
-        )
-        self.process.__exit__(None, None, None)
 
 
 @pytest.mark.slow
@@ -176,11 +119,7 @@ def test_a_killed_turn_is_completed_once(database: str) -> None:
     payload = {"message": "Where to?", "session_id": SESSION, "agent_id": AGENT, "key": "k"}
     with FakeService("To Lisbon.") as service:
         service.misbehave("hang", 1)
-        model: dict[str, Any] = {
-            "model": "openai:fake",
-            "base_url": service.url,
-            "api_key": "none",
-        }
+        model: dict[str, Any] = {"model": "openai:fake", "base_url": service.url, "api_key": "none"}
         with (
             Server(database, limits={"MODEL_RETRIES": 0}, **model) as server,
             ThreadPoolExecutor(1) as pool,
@@ -244,8 +183,7 @@ def expire_leases(database: str) -> None:
     """Let the leases of a killed server expire, which they would do a little later."""
     with Memory.open(database, settings=SETTINGS) as memory:
         memory.database.write(
-            TENANT,
-            lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
+            TENANT, lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant")
         )
 
 
@@ -253,7 +191,7 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
     """Send a request over a new connection; return status and JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
-        whose = {"X-Retain-User": USER, "X-Retain-Agent": AGENT}
+        whose = {"X-Memorist-User": USER, "X-Memorist-Agent": AGENT}
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {server.key}",
@@ -270,7 +208,9 @@ def in_flight(server: Server) -> int:
     """Return how many requests the server reports in flight."""
     _, text = server.process.request("GET", "/metrics")
     line = next(
-        line for line in text.decode().splitlines() if line.startswith("retain_requests_in_flight")
+        line
+        for line in text.decode().splitlines()
+        if line.startswith("memorist_requests_in_flight")
     )
     return int(float(line.split()[-1]))
 

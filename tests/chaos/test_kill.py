@@ -15,21 +15,13 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import InDoubt, StorageError
-from retain.storage.sqlite import group_commit as group
-from tests.chaos import sizes
+from memorist import Memory, Scope
+from memorist.base.errors import InDoubt, StorageError
+from memorist.storage.sqlite import group_commit as group
+from testkit import sizes
+from testkit.databases import SETTINGS
 from tests.chaos.history import History, from_log, messages_of
-from tests.chaos.writer import SESSION, Job, scope_of, start
-from tests.conftest import SETTINGS
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    """Wait until a condition holds; fail with its name."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited a minute for {what}"
-        time.sleep(0.002)
+from tests.chaos.writer import SESSION, Job, scope_of, start, wait_for
 
 
 def lines(log: Path) -> int:

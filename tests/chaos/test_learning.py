@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base import clock
-from retain.testing import ScriptedModel
+from memorist import Memory, Scope
+from memorist.base import clock
+from memorist.testing import ScriptedModel
+from testkit.models import with_model
 from tests.chaos.learning import Job, Mode, reply, start
-from tests.chaos.test_kill import wait_for
-from tests.chaos.writer import SESSION, scope_of
-from tests.kinds.test_summaries import with_model
+from tests.chaos.writer import SESSION, scope_of, wait_for
 
 Open = Callable[..., Memory]
 THINGS = [f"{first}{second}" for first in ("tea", "jam", "nut") for second in ("pie", "cup", "box")]

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import Busy, ReadTooLong
-from retain.storage.database import Transaction
-from tests.chaos import sizes
+from memorist import Memory, Scope
+from memorist.base.errors import Busy, ReadTooLong
+from memorist.storage.database import Transaction
+from testkit import sizes
+from testkit.databases import SETTINGS
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
 from tests.chaos.writer import SESSION, TENANT, scope_of
-from tests.conftest import SETTINGS
 
 HOLD = """
 import sys, apsw
@@ -125,8 +125,8 @@ def test_a_long_reader_cannot_make_the_log_grow_without_bound(
     """A long reader under heavy writing is stopped with ReadTooLong, and the log shrinks
     again.
     """
-    monkeypatch.setattr("retain.storage.sqlite.engine.OLD_READER_SECONDS", 0.5)
-    monkeypatch.setattr("retain.storage.sqlite.connection.MAX_LOG_MIB", 1)
+    monkeypatch.setattr("memorist.storage.sqlite.engine.OLD_READER_SECONDS", 0.5)
+    monkeypatch.setattr("memorist.storage.sqlite.connection.MAX_LOG_MIB", 1)
     memory = memory_with()
     me = new_session(memory)
     for _ in range(50):

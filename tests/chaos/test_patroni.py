@@ -18,12 +18,12 @@ import psycopg
 import pytest
 import yaml
 
-from retain import Memory
+from memorist import Memory
+from testkit.databases import SETTINGS, memory_folder
+from testkit.servers import debian_binaries, free_port, prepare_folder, without_root
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
 from tests.chaos.writer import SESSION, scope_of
-from tests.conftest import SETTINGS, memory_folder
-from tests.servers import debian_binaries, free_port, prepare_folder, without_root
 
 pytestmark = pytest.mark.slow
 PATIENCE = 120.0
@@ -37,7 +37,7 @@ class PatroniCluster:
 
     def __init__(self, **times: int) -> None:
         self.folder = prepare_folder(
-            Path(tempfile.mkdtemp(prefix="retain-patroni-", dir=memory_folder()))
+            Path(tempfile.mkdtemp(prefix="memorist-patroni-", dir=memory_folder()))
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         try:
@@ -80,7 +80,7 @@ class PatroniCluster:
         }
         shared = {**times, "synchronous_mode": True, "postgresql": {"use_pg_rewind": True}}
         return {
-            "scope": "retain",
+            "scope": "memorist",
             "name": name,
             "restapi": {"listen": api, "connect_address": api},
             "etcd3": {"host": etcd},

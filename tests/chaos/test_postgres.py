@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from retain import Memory
-from tests.chaos import sizes
+from memorist import Memory
+from testkit import sizes
+from testkit.databases import SETTINGS
+from testkit.servers import PostgresServer
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
 from tests.chaos.writer import SESSION, scope_of
-from tests.conftest import SETTINGS
-from tests.servers import PostgresServer
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.base.errors import NotFound
-from tests.chaos import sizes
+from memorist import Memory
+from memorist.base.errors import NotFound
+from testkit import sizes
+from testkit.databases import SETTINGS
 from tests.chaos.power import SESSION, Cut, Disk, Event, cuts, scope_of
 from tests.chaos.writer import ROOT
-from tests.conftest import SETTINGS
 
 
 def recorded(folder: Path, durability: str, seed: int) -> list[Event]:
@@ -37,7 +37,7 @@ def recorded(folder: Path, durability: str, seed: int) -> list[Event]:
 
 
 def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
-    """Return what retain reads after the cut; the files must be intact and writable."""
+    """Return what memorist reads after the cut; the files must be intact and writable."""
     folder.mkdir()
     for name, content in cut.files.items():
         (folder / name).write_bytes(content)

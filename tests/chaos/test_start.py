@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.storage import migrate
-from retain.storage.database import Transaction
-from tests.chaos import sizes
+from memorist import Memory
+from memorist.storage import migrate
+from memorist.storage.database import Transaction
+from testkit import sizes
+from testkit.databases import SETTINGS, new_database
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, from_log, messages_of
 from tests.chaos.writer import SESSION, TENANT, Job, scope_of, start
-from tests.conftest import SETTINGS, new_database
 
 EXTRA = """-- up
 alter table messages add column mood {text};

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retain import Memory, Scope, Settings
-from retain.base.errors import AlreadyExists, RetainError, StorageError
-from retain.storage.sqlite import connection as sqlite_connection
+from memorist import Memory, Scope, Settings
+from memorist.base.errors import AlreadyExists, MemoristError, StorageError
+from memorist.storage.sqlite import connection as sqlite_connection
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"
@@ -111,7 +112,7 @@ def opened(job: Job, log: Log) -> Memory:
     for _ in range(job.tries - 1):
         try:
             return Memory.open(job.url, settings=settings)
-        except RetainError as error:
+        except MemoristError as error:
             log.note("opening", job.name, repr(error))
             time.sleep(job.pause)
     return Memory.open(job.url, settings=settings)
@@ -125,7 +126,7 @@ def begin(me: Scope, job: Job, log: Log) -> None:
             return
         except AlreadyExists:
             return
-        except RetainError as error:
+        except MemoristError as error:
             log.note("beginning", job.name, repr(error))
             time.sleep(job.pause)
     log.note("error", job.name, "could not begin a session")
@@ -160,3 +161,11 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds; fail with its name."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"waited a minute for {what}"
+        time.sleep(0.002)

@@ -17,21 +17,25 @@ import psutil
 import pytest
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS, Principal
-from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable
-from retain.base.settings import Settings
-from retain.chat import group, turn
-from retain.chat.caller import Caller
-from retain.chat.mcp_servers import McpConnections
-from retain.models import Models
-from retain.server.app import create_app
-from retain.testing import ScriptedModel, calling
-from tests.calling import HERE, URL
+from memorist import Memory
+from memorist.admin.principal import PERMISSIONS, Principal
+from memorist.base.errors import MemoristError, SettingsError, Unreachable
+from memorist.base.settings import Settings
+from memorist.chat import group, turn
+from memorist.chat.caller import Caller
+from memorist.chat.mcp_servers import McpConnections
+from memorist.chat.turn import TurnInput
+from memorist.models import Models
+from memorist.server.http.app import create_app
+from memorist.testing import ScriptedModel, calling
+from testkit.apps import HERE, URL
+from testkit.databases import SETTINGS
+from testkit.failures import invalid, raised
+from testkit.keys import create_key
+from testkit.limited import Limited
+from testkit.memories import scope_of
+from testkit.serving import serving
 from tests.chat.mcp_demo import server
-from tests.conftest import SETTINGS, Limited
-from tests.serving import serving
 
 DEMO = {"command": sys.executable, "args": ["-m", "tests.chat.mcp_demo"]}
 ROOT = Path(__file__).parents[2]
@@ -68,18 +72,15 @@ class Talk:
         settings = replace(SETTINGS, mcp_servers=servers)
         self.model = ScriptedModel(*answers)
         self.memory = Memory.open(
-            "memory:",
-            settings=settings,
-            models=Models(settings, main=self.model),
-            tools=functions,
+            "memory:", settings=settings, models=Models(settings, main=self.model), tools=functions
         )
-        self.me = self.memory.scope(tenant="acme", user="ada", agent="scout")
+        self.me = scope_of(self.memory, "ada", "scout")
         self.me.agents.add("scout", tools=names)
         self.session = self.me.sessions.resume().id
 
-    def say(self, **more: Any) -> list[str]:
+    def say(self, caller: Caller | None = None, **more: Any) -> list[str]:
         """Run a turn and return the results of its tools."""
-        turn.run(self.memory, self.me, self.session, "Do it.", **more)
+        turn.run_turn(self.me, self.session, TurnInput("Do it.", **more), caller=caller)
         return [
             message.text
             for message in self.me.messages.list(self.session, limit=1000)
@@ -137,9 +138,9 @@ def test_with_masked_output_no_result_of_a_function_has_personal_data() -> None:
     model = ScriptedModel(calls, "Done.")
     models = Models(settings, main=model)
     with Memory.open("memory:", settings=settings, models=models, tools=[contact]) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.agents.add("scout", tools=["contact"])
-        turn.run(memory, me, me.sessions.resume().id, "Who is bob@example.com?")
+        turn.run_turn(me, me.sessions.resume().id, TurnInput("Who is bob@example.com?"))
     sent = repr(model.requests)
     assert sent.count("[personal: email]") >= 3
     assert "@example.com" not in sent
@@ -185,7 +186,7 @@ def test_a_result_is_foreign_content(talk: Any) -> None:
     )
     results = chat.say()
     assert "[MemoryRef: secret" not in results[1]
-    turn.run(chat.memory, chat.me, chat.session, "And?")
+    turn.run_turn(chat.me, chat.session, TurnInput("And?"))
     reviews = {entry.content: entry.review for entry in chat.me.entries.list()}
     assert reviews == {
         "Ada drinks tea.": "accepted",
@@ -237,15 +238,16 @@ def test_a_turn_has_tools_of_its_own(talk: Any) -> None:
     )
     (result,) = chat.say(tools=[weather])
     assert json.loads(result)["city"] == "Oslo"
-    answers = group.run(chat.memory, chat.me, chat.session, "And Rome?", ["scout"], tools=[weather])
+    answers = group.run_group(
+        chat.me, chat.session, TurnInput("And Rome?", agents=["scout"], tools=[weather])
+    )
     assert answers[0].tools == ["weather"]
 
     def save_to_core(content: str) -> str:
         """Imitate a memory tool."""
         return content
 
-    with pytest.raises(Invalid, match="memory tool"):
-        chat.say(tools=[save_to_core])
+    invalid("tools", chat.say, tools=[save_to_core])
 
 
 def test_tools_run_for_a_caller_with_a_key(talk: Any) -> None:
@@ -256,8 +258,7 @@ def test_tools_run_for_a_caller_with_a_key(talk: Any) -> None:
 
 def test_an_unknown_tool_is_an_error_when_the_agent_is_saved(talk: Any) -> None:
     chat = talk(functions=[weather], servers={"demo": DEMO})
-    with pytest.raises(Invalid, match=r"there is no tool 'wether'; there are .*weather, demo"):
-        chat.me.agents.edit("scout", tools=["wether"])
+    invalid("tools", chat.me.agents.edit, "scout", tools=["wether"])
     chat.me.agents.edit("scout", tools=["weather", "demo", "search_memory"])
 
 
@@ -272,26 +273,19 @@ def test_a_tool_that_is_gone_is_named_in_the_prompt(talk: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("functions", "problem"),
-    [
-        ([weather, weather], "two functions"),
-        (["weather"], "must be functions"),
-        ([lambda city: city], "must be functions"),
-        ([len], "no JSON schema"),
-        ([lambda: None, weather], "must be functions"),
-    ],
+    "functions",
+    [[weather, weather], ["weather"], [lambda city: city], [len], [lambda: None, weather]],
 )
-def test_what_cannot_be_a_tool_is_an_error(functions: Any, problem: str) -> None:
-    with pytest.raises(Invalid, match=problem):
-        Memory.open("memory:", tools=functions)
+def test_what_cannot_be_a_tool_is_an_error(functions: Any) -> None:
+    invalid("tools", Memory.open, "memory:", tools=functions)
 
 
 def test_a_package_offers_tools_by_an_entry_point(
     talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = [
-        metadata.EntryPoint("forecast", f"{__name__}:weather", "retain.tools"),
-        metadata.EntryPoint("missing", f"{__name__}:nothing", "retain.tools"),
+        metadata.EntryPoint("forecast", f"{__name__}:weather", "memorist.tools"),
+        metadata.EntryPoint("missing", f"{__name__}:nothing", "memorist.tools"),
     ]
     monkeypatch.setattr(metadata, "entry_points", lambda group: points)
     chat = talk(("forecast", {"city": "Oslo"}), tools=["forecast", "missing"])
@@ -384,10 +378,10 @@ def test_a_process_is_slow_and_crashes_and_ends_with_the_turn(
 ) -> None:
     """One turn with all checks of a process, which gets only the variables in the settings."""
     monkeypatch.setenv("SHOP_KEY", "k-1")
-    monkeypatch.setenv("RETAIN_API_KEY", "sk-of-the-model")
+    monkeypatch.setenv("MEMORIST_API_KEY", "sk-of-the-model")
     chat = talk(
         ("demo__variable", {"name": "TOKEN"}),
-        ("demo__variable", {"name": "RETAIN_API_KEY"}),
+        ("demo__variable", {"name": "MEMORIST_API_KEY"}),
         ("shorten", {}),
         ("demo__wait", {"seconds": 60}),
         ("demo__crash", {}),
@@ -432,7 +426,7 @@ def test_a_server_that_fails_does_not_fail_the_turn(
     assert "These tools cannot be used now: other." in chat.model.requests[0].system
     # A server that failed is not tried again in the next turn.
     monkeypatch.setattr(McpConnections, "_call", lambda *_: pytest.fail("tried again"))
-    turn.run(chat.memory, chat.me, chat.session, "Again.")
+    turn.run_turn(chat.me, chat.session, TurnInput("Again."))
     assert chat.model.requests[-1].system.endswith("These tools cannot be used now: other.")
 
 
@@ -455,21 +449,20 @@ def test_a_wrong_server_is_an_error_at_the_start(section: Any, problem: str) -> 
 
 
 def test_servers_are_a_section_of_the_settings_file(tmp_path: Path) -> None:
-    file = tmp_path / "retain.yaml"
-    file.write_text("mcpServers:\n  files:\n    command: uvx\n    args: [x]\nmodel: m\n")
+    file = tmp_path / "memorist.yaml"
+    file.write_text("mcp_servers:\n  files:\n    command: uvx\n    args: [x]\nmodel: m\n")
     settings = Settings.load(file, {})
     assert settings.mcp_servers == {"files": {"command": "uvx", "args": ["x"]}}
     assert (settings.model, "uvx" in repr(settings)) == ("m", False)
-    with pytest.raises(RetainError):
-        Settings.load(file, {"RETAIN_MCP_SERVERS": "x"})
+    raised(MemoristError, Settings.load, file, {"MEMORIST_MCP_SERVERS": "x"})
 
 
 def test_the_server_runs_the_tools_of_its_agents(talk: Any, http_demo: Any) -> None:
     chat = talk(
         ("demo__count_lines", {"text": "a\nb\nc"}), servers={"demo": http_demo}, functions=[weather]
     )
-    key = Keys(chat.memory.database).create("acme", "x", PERMISSIONS)[1]
-    headers = {"X-API-Key": key, "X-Retain-User": "ada"}
+    key = create_key(chat.memory, "acme", "x", PERMISSIONS)[1]
+    headers = {"X-API-Key": key, "X-Memorist-User": "ada"}
     with TestClient(create_app(chat.memory), URL, headers=headers, client=HERE) as http:
         offered = {
             tool["name"]: tool["description"] for tool in http.get("/api/web").json()["tools"]

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import Conflict, Invalid, ModelUnavailable, TooLarge
-from retain.chat import group
-from retain.chat.events import Event
-from retain.models import Models
-from retain.testing import ModelRequest, ScriptedModel
-from tests.conftest import SETTINGS, one_engine
+from memorist import Memory, Scope
+from memorist.base.errors import Conflict, Invalid, ModelUnavailable, TooLarge
+from memorist.chat import group
+from memorist.chat.events import ChatEvent
+from memorist.chat.turn import TurnInput
+from memorist.models import Models
+from memorist.testing import ModelRequest, ScriptedModel
+from testkit.databases import SETTINGS, one_engine
+from testkit.failures import raised
+from testkit.memories import scope_of
 
-GROUP = "You are participating in a group conversation.\nOther participants: {}"
+GROUP = "You are participating in a group conversation.\n\nOther participants: {}."
 
 
 def opened(url: str, model: ScriptedModel) -> Memory:
@@ -34,18 +37,14 @@ def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> No
     entries.
     """
     model = ScriptedModel(lambda request: f"{agent_of(request)} agrees.")
-    events: list[Event] = []
+    events: list[ChatEvent] = []
     with opened(url, model) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         session = me.sessions.add().id
-        memory.scope(tenant="acme", user="ada", agent="scout").entries.add(
-            "Ada likes tea.", kind="core"
-        )
-        memory.scope(tenant="acme", user="ada", agent="critic").entries.add(
-            "Ada is wrong about tea.", kind="core"
-        )
-        answers = group.run(
-            memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append
+        scope_of(memory, "ada", "scout").entries.add("Ada likes tea.", kind="core")
+        scope_of(memory, "ada", "critic").entries.add("Ada is wrong about tea.", kind="core")
+        answers = group.run_group(
+            me, session, TurnInput("Shall we?", agents=["scout", "critic"]), emit=events.append
         )
         texts = [
             (message.role, message.author, message.text) for message in me.messages.list(session)
@@ -89,17 +88,19 @@ def test_a_failing_agent_does_not_lose_the_others_and_a_retry_calls_it_alone(url
         return f"{agent_of(request)} agrees."
 
     model = ScriptedModel(say)
-    events: list[Event] = []
+    events: list[ChatEvent] = []
     names = ["scout", "critic", "third"]
     with opened(url, model) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         session = me.sessions.add().id
-        first = group.run(memory, me, session, "Shall we?", names, key="k", emit=events.append)
+        first = group.run_group(
+            me, session, TurnInput("Shall we?", agents=names, key="k"), emit=events.append
+        )
         assert [bool(answer.error) for answer in first] == [False, True, False]
         assert "it is down" in first[1].error
         assert [event.agent for event in events if event.what == "error"] == ["critic"]
         down = False
-        second = group.run(memory, me, session, "Shall we?", names, key="k")
+        second = group.run_group(me, session, TurnInput("Shall we?", agents=names, key="k"))
         assert [answer.again for answer in second] == [True, False, True]
         assert [message.author for message in me.messages.list(session)] == [
             None,
@@ -112,19 +113,24 @@ def test_a_failing_agent_does_not_lose_the_others_and_a_retry_calls_it_alone(url
 
 @one_engine
 def test_the_error_is_raised_if_no_agent_can_answer(url: str) -> None:
-    events: list[Event] = []
+    events: list[ChatEvent] = []
     with opened(url, ScriptedModel(ModelUnavailable(model="m", problem="it is down"))) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         session = me.sessions.add().id
-        with pytest.raises(ModelUnavailable):
-            group.run(memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append)
+        raised(
+            ModelUnavailable,
+            group.run_group,
+            me,
+            session,
+            TurnInput("Shall we?", agents=["scout", "critic"]),
+            emit=events.append,
+        )
         assert [message.role for message in me.messages.list(session)] == ["user"]
     assert [event.what for event in events] == ["start", "error", "start", "error", "done"]
 
 
 @one_engine
 def test_participants_are_validated(memory: Memory, me: Scope) -> None:
-    """P16."""
     session = me.sessions.add().id
     wrong: list[tuple[Any, type[Exception]]] = [
         ([], Invalid),
@@ -134,9 +140,11 @@ def test_participants_are_validated(memory: Memory, me: Scope) -> None:
         ([str(number) for number in range(17)], TooLarge),
     ]
     for agents, error in wrong:
-        received: list[Event] = []
+        received: list[ChatEvent] = []
         with pytest.raises(error):
-            group.run(memory, me, session, "Shall we?", agents, emit=received.append)
+            group.run_group(
+                me, session, TurnInput("Shall we?", agents=agents), emit=received.append
+            )
         assert [event.what for event in received] == ["error", "done"]
     assert len(me.messages.list(session)) == 0
 
@@ -146,5 +154,5 @@ def test_an_inactive_agent_answers_in_no_group(memory: Memory, me: Scope) -> Non
     me.agents.add("critic", active=False)
     session = me.sessions.resume().id
     with pytest.raises(Conflict, match="'critic' is inactive"):
-        group.run(memory, me, session, "Shall we?", ["scout", "critic"])
+        group.run_group(me, session, TurnInput("Shall we?", agents=["scout", "critic"]))
     assert len(me.messages.list(session)) == 0

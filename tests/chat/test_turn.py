@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import (
+from memorist import Memory, Scope
+from memorist.base.errors import (
     BadAnswer,
     Busy,
     Conflict,
@@ -27,21 +27,20 @@ from retain.base.errors import (
     NotFound,
     TooLarge,
 )
-from retain.base.settings import Settings
-from retain.chat import turn, turn_lock
-from retain.chat.events import Answer, Event
-from retain.models import Model, Models, RemoteModel
-from retain.storage import leases
-from retain.testing import (
-    FailingModel,
-    FakeService,
-    ModelRequest,
-    ScriptedModel,
-    calling,
-    with_faults,
-)
-from tests.conftest import SETTINGS, Limited, one_engine
-from tests.models.test_conversation import PIXEL
+from memorist.base.settings import Settings
+from memorist.chat import turn, turn_lock
+from memorist.chat.events import Answer, ChatEvent
+from memorist.chat.turn import TurnInput
+from memorist.models import Model, Models, RemoteModel
+from memorist.storage import leases
+from memorist.testing import FailingModel, ModelRequest, ScriptedModel, calling
+from testkit.databases import SETTINGS, one_engine
+from testkit.failures import invalid, raised
+from testkit.faults import with_faults
+from testkit.limited import Limited
+from testkit.memories import problems, scope_of
+from testkit.model_service import FakeService
+from testkit.models import PIXEL
 
 Open = Callable[..., Memory]
 
@@ -54,14 +53,13 @@ class Chat:
         memory = Memory.open(url, settings=settings, models=Models(settings, main=model))
         self.memory, self.faults = with_faults(memory)
         self.model = model
-        self.me: Scope = self.memory.scope(tenant="acme", user="ada", agent="scout")
+        self.me: Scope = scope_of(self.memory, "ada", "scout")
         self.session = self.me.sessions.add().id
-        self.events: list[Event] = []
+        self.events: list[ChatEvent] = []
 
     def say(self, message: Any = "Where does my sister live?", **more: Any) -> Answer:
-        return turn.run(
-            self.memory, self.me, self.session, message, emit=self.events.append, **more
-        )
+        turn_input = TurnInput(message, **more)
+        return turn.run_turn(self.me, self.session, turn_input, emit=self.events.append)
 
     def events_of(self, what: str) -> list[dict[str, Any]]:
         return [dict(event.data) for event in self.events if event.what == what]
@@ -98,25 +96,16 @@ def test_a_turn_is_emitted_and_stored(chat: Any) -> None:
     assert "".join(event["delta"] for event in talk.events_of("text")) == "In Turin."
     assert talk.events_of("start") == [{"key": "k", "session": talk.session, "asked_seq": 1}]
     assert talk.events_of("message") == [done.as_json()]
-    assert (done.text, done.model, done.tools, done.cost, done.again) == (
-        "In Turin.",
-        "scripted",
-        [],
-        0.5,
-        False,
-    )
+    assert (done.text, done.model, done.tools, done.cost) == ("In Turin.", "scripted", [], 0.5)
+    assert done.again is False
     saved = talk.me.turns.get(done.turn)
     assert (saved.first_seq, saved.last_seq) == (2, 2)
     assert saved.report is not None
     assert "Mary lives in Turin" in talk.request().system
     assert talk.request().prompt == "Where does my sister live?"
     (call,) = talk.me.interactions.list()
-    assert (call.id, call.route, call.model, call.session) == (
-        saved.interaction,
-        "chat",
-        "scripted",
-        talk.session,
-    )
+    assert (call.id, call.route, call.model) == (saved.interaction, "chat", "scripted")
+    assert call.session == talk.session
     assert problems(talk.memory) == []
 
 
@@ -222,7 +211,7 @@ def test_an_agent_uses_its_tools_prompt_and_model(url: str) -> None:
         settings=settings,
         models=Models(settings, main=ScriptedModel("x"), others={"other-model": own}),
     ) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.agents.add(
             "scout",
             prompt="Be kind. {long_term_memory_notes}",
@@ -230,7 +219,7 @@ def test_an_agent_uses_its_tools_prompt_and_model(url: str) -> None:
             tools=["search_memory"],
         )
         me.notes.append("Ada likes tea.")
-        done = turn.run(memory, me, me.sessions.add().id, "Hi")
+        done = turn.run_turn(me, me.sessions.add().id, TurnInput("Hi"))
     assert (done.text, done.model) == ("I am another.", "other-model")
     assert own.requests[0].tools == ["search_memory"]
     assert own.requests[0].system.startswith("Be kind. ")
@@ -283,8 +272,7 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
         raise error
 
     talk = chat(fail, "In Turin.")
-    with pytest.raises(ModelError):
-        talk.say(key="k")
+    raised(ModelError, talk.say, key="k")
     assert talk.transcript() == [("user", "Where does my sister live?")]
     (item,) = talk.events_of("error")
     assert item["error"] == (
@@ -296,12 +284,8 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
     done = talk.say(key="k")
     assert (done.text, done.asked_seq, done.again) == ("In Turin.", 1, False)
     again = talk.say(key="k")
-    assert (again.turn, again.text, again.again, again.tokens_out) == (
-        done.turn,
-        "In Turin.",
-        True,
-        done.tokens_out,
-    )
+    assert (again.turn, again.text, again.again) == (done.turn, "In Turin.", True)
+    assert again.tokens_out == done.tokens_out
     assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
     assert len(talk.model.requests) == 2
 
@@ -310,15 +294,13 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
 def test_a_key_is_for_one_request(chat: Any) -> None:
     talk = chat("Yes.")
     talk.say("One.", key="k")
-    with pytest.raises(KeyReused):
-        talk.say("Two.", key="k")
+    raised(KeyReused, talk.say, "Two.", key="k")
     assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
 
 
 def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
     talk = chat(ModelUnavailable(model="m", problem="p"), "Blue.", "In Turin.")
-    with pytest.raises(ModelUnavailable):
-        talk.say(key="k")
+    raised(ModelUnavailable, talk.say, key="k")
     talk.me.messages.extend(talk.session, [{"role": "assistant", "content": "…"}] * 101)
     talk.say("Which colour do I like?")
     assert talk.say(key="k").text == "In Turin."
@@ -357,11 +339,8 @@ def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
         report
     )  # X3: what a model would have been given
     stored = talk.me.messages.list(talk.session)[3]
-    assert (stored.role, stored.content["without_model"], stored.author) == (
-        "assistant",
-        True,
-        "scout",
-    )
+    assert (stored.role, stored.content["without_model"]) == ("assistant", True)
+    assert stored.author == "scout"
     later = talk.say()
     assert "Mary lives in Turin" in later.text
     assert later.text.count("No model is set") == 1
@@ -385,7 +364,7 @@ def test_why_names_everything_that_an_answer_without_a_model_cites(chat: Any) ->
 
 @one_engine
 def test_a_turn_without_a_server_folds_long_sessions(chat: Any) -> None:
-    """No background job runs beside the library and `retain chat`."""
+    """No background job runs beside the library and `memorist chat`."""
     talk = chat("Fine.", summary_enabled=True, summary_threshold=4, summary_keep_last=2,
                 summary_model="extractive")  # fmt: skip
     for n in range(4):
@@ -397,7 +376,6 @@ def test_a_turn_without_a_server_folds_long_sessions(chat: Any) -> None:
 
 @one_engine
 def test_a_failing_summary_does_not_fail_the_turn(chat: Any) -> None:
-    """S4."""
     refusal = "I'm sorry, I can't help with that."
     talk = chat(refusal, summary_enabled=True, summary_threshold=4, summary_keep_last=2)
     for n in range(12):
@@ -411,26 +389,23 @@ def test_a_failing_summary_does_not_fail_the_turn(chat: Any) -> None:
 def test_invalid_input_does_nothing(chat: Any) -> None:
     talk = chat("Yes.")
     for message in ("", "  ", {"text": ""}):
-        with pytest.raises(Invalid, match="must contain text or an image"):
-            talk.say(message)
-    with pytest.raises(NotFound):
-        turn.run(talk.memory, talk.me, "nowhere", "Hi")
-    with pytest.raises(NotFound):
-        turn.run(
-            talk.memory,
-            talk.memory.scope(tenant="acme", user="eve", agent="scout"),
-            talk.session,
-            "Hi",
-        )
-    with pytest.raises(NotFound):
-        turn.run(
-            talk.memory,
-            talk.memory.scope(tenant="umbrella", user="ada", agent="scout"),
-            talk.session,
-            "Hi",
-        )
-    with pytest.raises(Invalid, match="key"):
-        talk.say(key=" ")
+        invalid("message", talk.say, message)
+    raised(NotFound, turn.run_turn, talk.me, "nowhere", TurnInput("Hi"))
+    raised(
+        NotFound,
+        turn.run_turn,
+        scope_of(talk.memory, "eve", "scout"),
+        talk.session,
+        TurnInput("Hi"),
+    )
+    raised(
+        NotFound,
+        turn.run_turn,
+        talk.memory.scope(tenant="umbrella", user="ada", agent="scout"),
+        talk.session,
+        TurnInput("Hi"),
+    )
+    invalid("key", talk.say, key=" ")
     assert talk.transcript() == []
     assert talk.model.requests == []
 
@@ -478,9 +453,8 @@ def test_invalid_images_are_rejected(memory: Memory, me: Scope) -> None:
     session = me.sessions.add().id
     for image, error in INVALID_IMAGES:
         with pytest.raises(error):
-            turn.run(memory, me, session, "What is this?", images=[image])
-    with pytest.raises(TooLarge):
-        turn.run(memory, me, session, "What is this?", images=[PIXEL] * 9)
+            turn.run_turn(me, session, TurnInput("What is this?", images=[image]))
+    raised(TooLarge, turn.run_turn, me, session, TurnInput("What is this?", images=[PIXEL] * 9))
     assert len(me.messages.list(session)) == 0
     assert len(me.refs.list()) == 0
 
@@ -498,7 +472,7 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
     for number in range(5):
         threads.append(
             threading.Thread(
-                target=turn.run, args=(talk.memory, talk.me, talk.session, f"m{number}")
+                target=turn.run_turn, args=(talk.me, talk.session, TurnInput(f"m{number}"))
             )
         )
         threads[-1].start()
@@ -541,7 +515,7 @@ def test_a_retry_during_the_first_attempt(chat: Any) -> None:
 
 def test_a_session_that_stays_locked_is_busy(chat: Any, limited: Limited) -> None:
     """Nothing is stored for a caller that timed out, and the next one is not delayed."""
-    limited(CHAT_SECONDS=1)
+    limited(CHAT_SECONDS=1, CHAT_MODEL_CALLS=0)
     talk = chat("Yes.")
     lease = leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 60)
     assert lease
@@ -578,14 +552,26 @@ def test_the_duration_of_a_turn_is_limited(chat: Any, limited: Limited) -> None:
         return calling(("search_memory", {"query": "x"}))
 
     limited(CHAT_ROUNDS=50)
-    limited(CHAT_SECONDS=1)
+    limited(CHAT_SECONDS=1, CHAT_MODEL_CALLS=0)
     talk = chat(slow)
     with pytest.raises(ModelUnavailable, match="longer than 1 s"):
         talk.say()
 
 
-def problems(memory: Memory) -> list[str]:
-    return [finding.problem for finding in memory.verify() if finding.problem]
+@one_engine
+@pytest.mark.parametrize(("model_seconds", "turn_seconds"), [(60, 300), (600, 3000), (1, 300)])
+def test_a_slow_model_gets_more_time(chat: Any, model_seconds: float, turn_seconds: float) -> None:
+    """One setting limits the calls of a model and the turn."""
+    limits_of_calls: list[float] = []
+
+    class Recording(ScriptedModel):
+        def converse(self, *arguments: Any, seconds: float | None = None, **more: Any) -> Any:
+            limits_of_calls.append(seconds or 0)
+            return super().converse(*arguments, seconds=seconds, **more)
+
+    talk = chat(model=Recording("Yes."), model_seconds=model_seconds)
+    talk.say()
+    assert limits_of_calls == [pytest.approx(turn_seconds, abs=60)]
 
 
 def waiting(talk: Chat, number: int) -> bool:
@@ -605,11 +591,12 @@ PROCESSES = ["sqlite", "modern"]
 """A process takes seconds to start; the servers do not differ here."""
 CHILD = """
 import sys, time
-from retain import Memory
-from retain.chat import turn
-from retain.models import Models
-from retain.base.settings import Settings
-from retain.testing import ScriptedModel
+from memorist import Memory
+from memorist.chat import turn
+from memorist.chat.turn import TurnInput
+from memorist.models import Models
+from memorist.base.settings import Settings
+from memorist.testing import ScriptedModel
 url, session, key, message, how = sys.argv[1:]
 
 def say(request):
@@ -619,7 +606,8 @@ def say(request):
 
 settings = Settings()
 memory = Memory.open(url, settings=settings, models=Models(settings, main=ScriptedModel(say)))
-turn.run(memory, memory.scope(tenant="acme", user="ada", agent="scout"), session, message, key=key)
+me = memory.scope(tenant="acme", user="ada", agent="scout")
+turn.run_turn(me, session, TurnInput(message, key=key))
 """
 
 
@@ -707,14 +695,23 @@ def test_a_misbehaving_service_leaves_only_the_message(
         )
         with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=replace(settings)) as memory:
             assert isinstance(memory.services.models.main, RemoteModel)
-            me = memory.scope(tenant="acme", user="ada", agent="scout")
+            me = scope_of(memory, "ada", "scout")
             session = me.sessions.add().id
             service.misbehave(how)
-            with pytest.raises(ModelError):
-                turn.run(memory, me, session, "Where?", key="k", emit=lambda event: None)
+            raised(
+                ModelError,
+                turn.run_turn,
+                me,
+                session,
+                TurnInput("Where?", key="k"),
+                emit=lambda event: None,
+            )
             assert [message.role for message in me.messages.list(session)] == ["user"]
             service.misbehave("")
-            assert turn.run(memory, me, session, "Where?", key="k").text == "In Turin, as she said."
+            assert (
+                turn.run_turn(me, session, TurnInput("Where?", key="k")).text
+                == "In Turin, as she said."
+            )
             assert [message.role for message in me.messages.list(session)] == ["user", "assistant"]
 
 
@@ -726,12 +723,12 @@ def test_model_output_is_data(tmp_path: Any, how: str) -> None:
     with FakeService("In Turin.") as service:
         settings = Settings(model="m", base_url=service.url, api_key="k" * 20)
         with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings) as memory:
-            me = memory.scope(tenant="acme", user="ada", agent="scout")
+            me = scope_of(memory, "ada", "scout")
             session = me.sessions.add().id
             service.misbehave(how, times=1)
-            done = turn.run(memory, me, session, "Where?")
+            done = turn.run_turn(me, session, TurnInput("Where?"))
             assert done.text
-            turn.run(memory, me, session, "And now?")
+            turn.run_turn(me, session, TurnInput("And now?"))
             assert "[MemoryRef: 00000000" not in json.dumps(service.requests[-1].body["messages"])
             assert [m["role"] for m in service.requests[-1].body["messages"]].count("system") == 1
 
@@ -752,8 +749,7 @@ def test_a_model_without_converse_is_reported(chat: Any) -> None:
 @one_engine
 def test_the_failing_model_double(chat: Any) -> None:
     talk = chat(model=FailingModel())
-    with pytest.raises(ModelUnavailable):
-        talk.say()
+    raised(ModelUnavailable, talk.say)
 
 
 @one_engine
@@ -761,7 +757,7 @@ def test_an_inactive_agent_does_not_answer(chat: Any) -> None:
     talk = chat("In Turin.")
     talk.me.agents.add("scout", active=False)
     with pytest.raises(
-        Conflict, match="'scout' is inactive .* `retain agents edit scout --active`"
+        Conflict, match="'scout' is inactive .* `memorist agents edit scout --tenant acme --active`"
     ):
         talk.say()
     assert talk.transcript() == []
@@ -779,6 +775,5 @@ def test_a_retry_gets_the_saved_answer_of_an_agent_that_is_inactive_now(chat: An
     assert (again.text, again.again) == (first.text, True)
     with pytest.raises(Conflict, match="'scout' is inactive"):
         talk.say("Where?", key="other")
-    with pytest.raises(KeyReused):
-        talk.say("When?", key="k")
+    raised(KeyReused, talk.say, "When?", key="k")
     assert len(talk.transcript()) == 2

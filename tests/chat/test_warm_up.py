@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from retain import Memory
-from retain.base.settings import Settings
-from retain.chat.warm_up import warming_up
+from memorist import Memory
+from memorist.base.settings import Settings
+from memorist.chat.warm_up import warming_up
 
 
 def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "retain.warm_up")
+    caplog.set_level(logging.INFO, "memorist.warm_up")
     settings = Settings(
         database="memory:", model="gpt-5-mini", base_url="http://127.0.0.1:9/v1", api_key="k" * 20
     )
@@ -28,9 +28,9 @@ def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture
 def test_the_patterns_of_questions_are_compiled() -> None:
     """In another process, because other tests have compiled them here."""
     script = """
-from retain import Memory, Settings
-from retain.chat.warm_up import warming_up
-from retain.search import question, times
+from memorist import Memory, Settings
+from memorist.chat.warm_up import warming_up
+from memorist.search import question, times
 settings = Settings(database="memory:", embedder="static")
 with Memory.open(settings=settings) as memory, warming_up(memory) as thread:
     thread.join(120)
@@ -41,7 +41,7 @@ assert all("compiled" in vars(pattern) for pattern in patterns)
 
 
 def test_models_that_agents_choose_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "retain.warm_up")
+    caplog.set_level(logging.INFO, "memorist.warm_up")
     settings = Settings(
         database="memory:", embedder="none", base_url="http://127.0.0.1:9/v1", api_key="k" * 20
     )

@@ -1,4 +1,4 @@
-"""`retain audit`, and the audit rows of commands."""
+"""`memorist audit`, and the audit rows of commands."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.cli.main import main
+from memorist import Memory
+from memorist.cli.main import main
 
 
 def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,7 +21,7 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     file = str(tmp_path / "all.jsonl")
     assert main(["state", "set", "theme", '"dark"', "--user", "ada", *mine]) == 0
     capsys.readouterr()
-    assert main(["keys", "create", "ci", "--json", *mine]) == 0
+    assert main(["keys", "add", "ci", "--json", *mine]) == 0
     key = json.loads(capsys.readouterr().out)["id"]
     assert main(["export", file, "--user", "ada", *mine]) == 0
     assert main(["import", file, *where]) == 0
@@ -37,7 +37,7 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert change["what"] == "state_set"
     assert change["subject"].startswith("sha256:")  # the erasure hashed it
     assert [(record["what"], record["subject"]) for record in result] == [
-        ("keys_create", f"keys {key}"),
+        ("keys_add", f"keys {key}"),
         ("export", "users ada"),
         ("import", "import"),
         ("purge", "purge"),
@@ -57,12 +57,12 @@ def test_verbs_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["facts", "add", "The user likes tea.", *mine]) == 0
     file = tmp_path / "tea.md"
     file.write_text("Tea needs water.")
-    assert main(["knowledge", "add", str(file), *mine]) == 0
+    assert main(["documents", "add", str(file), *mine]) == 0
     assert main(["facts", "list", *mine]) == 0
     capsys.readouterr()
     assert main(["audit", "--json", *where]) == 0
     records = json.loads(capsys.readouterr().out)["data"][::-1]
-    names = ["agents_add", "entries_add", "notes_append", "facts_add", "knowledge_add"]
+    names = ["agents_add", "entries_add", "notes_append", "facts_add", "documents_add"]
     assert [record["what"] for record in records] == names
     assert {record["who"] for record in records} == {f"cli:{getpass.getuser()}"}
 
@@ -70,7 +70,7 @@ def test_verbs_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     for name in ("one", "two", "three"):
-        main(["keys", "create", name, *where])
+        main(["keys", "add", name, *where])
     capsys.readouterr()
     assert main(["audit", "--limit", "2", "--json", *where]) == 0
     page = json.loads(capsys.readouterr().out)
@@ -89,5 +89,5 @@ def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFix
         assert main(["audit", *filters, "--json", *where]) == 0
         assert json.loads(capsys.readouterr().out)["data"] == []
     assert main(["audit", *where]) == 0
-    assert "keys_create" in capsys.readouterr().out
+    assert "keys_add" in capsys.readouterr().out
     assert main(["audit", "--since", "yesterday", *where]) == 2

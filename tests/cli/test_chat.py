@@ -1,4 +1,4 @@
-"""`retain chat`: interactively, from a pipe, on a file and against a server."""
+"""`memorist chat`: interactively, from a pipe, on a file and against a server."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.base.errors import ModelUnavailable
-from retain.cli.main import main
-from retain.models.model import RemoteModel
-from retain.testing import FakeService, ModelRequest, ScriptedModel, calling
-from tests.server.talking import serve
+from memorist import Memory
+from memorist.base.errors import ModelUnavailable
+from memorist.cli.main import main
+from memorist.models.model import RemoteModel
+from memorist.testing import ModelRequest, ScriptedModel, calling
+from testkit.model_service import FakeService
+from testkit.talking import serve
 
 PYTHON = sys.executable
 WAIT = 90.0
@@ -35,8 +36,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def env(tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
-        "RETAIN_DATABASE": f"sqlite:///{tmp_path}/chat.db",
-        "RETAIN_EMBEDDER": "static",
+        "MEMORIST_DATABASE": f"sqlite:///{tmp_path}/chat.db",
+        "MEMORIST_EMBEDDER": "static",
         "PYTHONUTF8": "1",
         "TERM": "xterm",
     }
@@ -46,7 +47,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 def run(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """Run `retain chat …` in this process, with lines on its standard input."""
+    """Run `memorist chat …` in this process, with lines on its standard input."""
     for name, value in env.items():
         monkeypatch.setenv(name, value)
 
@@ -65,30 +66,24 @@ def run(
 
 @pytest.fixture
 def process(env: dict[str, str], tmp_path: Path) -> Run:
-    """Run `retain chat …` as a process, with lines on its standard input."""
+    """Run `memorist chat …` as a process, with lines on its standard input."""
 
     def run_it(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        line = [PYTHON, "-m", "retain.cli.main", "chat", *words]
+        line = [PYTHON, "-m", "memorist.cli.main", "chat", *words]
         return subprocess.run(
-            line,
-            input=stdin,
-            capture_output=True,
-            check=False,
-            cwd=tmp_path,
-            env=env,
-            text=True,
+            line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env=env, text=True
         )
 
     return run_it
 
 
 class Typed:
-    """A `retain chat` at a terminal with typed input."""
+    """A `memorist chat` at a terminal with typed input."""
 
     def __init__(self, env: dict[str, str], *words: str) -> None:
         self.pid, self._terminal = pty.fork()
         if not self.pid:
-            os.execve(PYTHON, [PYTHON, "-m", "retain.cli.main", "chat", *words], env)
+            os.execve(PYTHON, [PYTHON, "-m", "memorist.cli.main", "chat", *words], env)
         self.seen = ""
 
     def type(self, text: str) -> None:
@@ -130,7 +125,12 @@ def test_at_a_terminal(env: dict[str, str]) -> None:
         lambda request: "You said hello." if "Hello" in request.prompt else "And more."
     ) as service:
         typed = Typed(
-            {**env, "RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"}
+            {
+                **env,
+                "MEMORIST_MODEL": "fake",
+                "MEMORIST_BASE_URL": service.url,
+                "MEMORIST_API_KEY": "k",
+            }
         )
         greeting = typed.until("/help")
         assert "assistant" in greeting
@@ -178,9 +178,9 @@ def test_the_model_is_loaded_while_the_user_types(
     monkeypatch.setattr(RemoteModel, "prepare", lambda model: loaded.set())
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", wait_for_user)
-    monkeypatch.setenv("RETAIN_DATABASE", env["RETAIN_DATABASE"])
-    monkeypatch.setenv("RETAIN_EMBEDDER", "none")
-    monkeypatch.setenv("RETAIN_MODEL", "gpt-5-mini")
+    monkeypatch.setenv("MEMORIST_DATABASE", env["MEMORIST_DATABASE"])
+    monkeypatch.setenv("MEMORIST_EMBEDDER", "none")
+    monkeypatch.setenv("MEMORIST_MODEL", "gpt-5-mini")
     assert main(["chat"]) == 0
 
 
@@ -199,7 +199,7 @@ def test_from_a_pipe(process: Run, env: dict[str, str]) -> None:
         for line in process("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()
     ]
     assert [item["memory_only"] for item in received] == [True, True]
-    with Memory.open(env["RETAIN_DATABASE"]) as memory:
+    with Memory.open(env["MEMORIST_DATABASE"]) as memory:
         (session,) = memory.scope(user="default").sessions.list()
     assert session.count == 8
     assert {item["session_id"] for item in received} == {session.id}
@@ -218,7 +218,7 @@ def test_commands_in_a_pipe(run: Run, env: dict[str, str]) -> None:
     assert (unknown.stdout, unknown.stderr) == ("", "Unknown command /foo; /help lists them.\n")
     empty = run("--new", stdin="/why\n")
     assert (empty.returncode, "There is no answer" in empty.stderr) == (3, True)
-    with Memory.open(env["RETAIN_DATABASE"]) as memory:
+    with Memory.open(env["MEMORIST_DATABASE"]) as memory:
         texts = [
             message.text
             for session in memory.scope(user="default").sessions.list()
@@ -237,19 +237,19 @@ def test_long_sessions_are_summarized(run: Run, env: dict[str, str]) -> None:
 
     with FakeService(answer) as service:
         settings = {
-            "RETAIN_MODEL": "fake",
-            "RETAIN_BASE_URL": service.url,
-            "RETAIN_API_KEY": "k",
-            "RETAIN_SUMMARY_ENABLED": "true",
-            "RETAIN_SUMMARY_THRESHOLD": "4",
-            "RETAIN_SUMMARY_KEEP_LAST": "2",
+            "MEMORIST_MODEL": "fake",
+            "MEMORIST_BASE_URL": service.url,
+            "MEMORIST_API_KEY": "k",
+            "MEMORIST_SUMMARY_ENABLED": "true",
+            "MEMORIST_SUMMARY_THRESHOLD": "4",
+            "MEMORIST_SUMMARY_KEEP_LAST": "2",
         }
         lines = "".join(f"Question {n} about the harbour.\n" for n in range(4))
         chat = run(stdin=lines, **settings)
         assert chat.stdout.splitlines() == ["Fine."] * 4, chat.stderr
         assert run("And now?", **settings).returncode == 0
         assert summary in f"{service.requests[-1].body}"
-    with Memory.open(env["RETAIN_DATABASE"]) as memory:
+    with Memory.open(env["MEMORIST_DATABASE"]) as memory:
         (session,) = memory.scope(user="default").sessions.list()
     assert session.summarized_count >= 2
     assert session.summary == summary
@@ -287,13 +287,13 @@ def test_against_a_server(run: Run, tmp_path: Path) -> None:
     failing = ModelUnavailable(model="m", problem="it fails")
     with served(tmp_path, ask, "Noted.", "Tea.", failing) as (url, key):
         good = run(
-            "--url", url, "--user", "ada", stdin="I like tea.\nWhat do I like?\n", RETAIN_KEY=key
+            "--url", url, "--user", "ada", stdin="I like tea.\nWhat do I like?\n", MEMORIST_KEY=key
         )
         assert good.stdout.splitlines() == ["Noted.", "Tea."], good.stderr
-        failed = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY=key)
+        failed = run("Hello?", "--url", url, "--user", "ada", MEMORIST_KEY=key)
         assert failed.returncode == 7
         assert "is stored" in failed.stderr
-        refused = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY="rtn_wrong")
+        refused = run("Hello?", "--url", url, "--user", "ada", MEMORIST_KEY="mst_wrong")
         assert refused.returncode == 8
         assert "key" in refused.stderr
 
@@ -301,7 +301,7 @@ def test_against_a_server(run: Run, tmp_path: Path) -> None:
 def test_at_a_terminal_against_a_server(env: dict[str, str], tmp_path: Path) -> None:
     """`/why` and `/sessions` ask the server, too."""
     with served(tmp_path, calling(("save_to_core", {"content": "Tea."})), "Noted.") as (url, key):
-        typed = Typed({**env, "RETAIN_KEY": key, "NO_COLOR": "1"}, "--url", url, "--user", "ada")
+        typed = Typed({**env, "MEMORIST_KEY": key, "NO_COLOR": "1"}, "--url", url, "--user", "ada")
         typed.until("> ")
         typed.type("I like tea.\n")
         assert "save_to_core" in typed.until("Noted.")

@@ -1,4 +1,4 @@
-"""`retain doctor` reports each problem with what to do about it, and shows no secret."""
+"""`memorist doctor` reports each problem with what to do about it, and shows no secret."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Settings
-from retain.auth.api_keys import Keys
-from retain.cli import doctor
-from retain.cli.main import main
-from retain.storage import migrate
-from retain.testing import ScriptedModel
-from tests.conftest import Now, one_engine
-from tests.kinds.test_summaries import with_model
-from tests.server.talking import serve
+from memorist import Memory, Settings
+from memorist.cli import doctor
+from memorist.cli.main import main
+from memorist.storage import migrate
+from memorist.testing import ScriptedModel
+from testkit.clock import Now
+from testkit.commands import BOTH
+from testkit.keys import create_key
+from testkit.models import with_model
+from testkit.talking import serve
 
 ROOT = Path(__file__).parents[2]
 Doctor = Callable[..., tuple[int, dict[str, list[dict[str, str]]]]]
@@ -50,7 +51,7 @@ def look(
         *flags: str, make: bool = True, **settings: Any
     ) -> tuple[int, dict[str, list[dict[str, str]]]]:
         settings = {"port": free_port, "database": url, **settings}
-        (tmp_path / "retain.yaml").write_text(json.dumps(settings))
+        (tmp_path / "memorist.yaml").write_text(json.dumps(settings))
         if make:
             Memory.open(url, settings=Settings()).close()
         capsys.readouterr()
@@ -65,6 +66,7 @@ def look(
     return run
 
 
+@BOTH
 def test_a_healthy_setup(look: Doctor, engine: str) -> None:
     status, result = look()
     wrong = [item for many in result.values() for item in many if item["state"] == "problem"]
@@ -75,6 +77,7 @@ def test_a_healthy_setup(look: Doctor, engine: str) -> None:
     assert "static" in result["embedder"][0]["found"]
 
 
+@BOTH
 def test_a_missing_database(look: Doctor, engine: str, tmp_path: Path) -> None:
     other = (
         f"sqlite:///{tmp_path}/no/none.db"
@@ -87,15 +90,13 @@ def test_a_missing_database(look: Doctor, engine: str, tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_before_the_first_write_nothing_is_wrong(look: Doctor, engine: str, tmp_path: Path) -> None:
+def test_before_the_first_write_nothing_is_wrong(look: Doctor, tmp_path: Path) -> None:
     status, result = look(make=False, database=f"sqlite:///{tmp_path}/none.db")
     assert (status, result["database"][0]["state"], "server" in result) == (0, "ok", True)
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_required_keys_that_are_missing(look: Doctor, engine: str) -> None:
+def test_required_keys_that_are_missing(look: Doctor) -> None:
     _, result = look(auth="keys")
     assert (result["keys"][0]["state"], "no API key" in result["keys"][0]["found"]) == (
         "warning",
@@ -103,7 +104,8 @@ def test_required_keys_that_are_missing(look: Doctor, engine: str) -> None:
     )
 
 
-def test_an_outdated_schema(look: Doctor, url: str, engine: str) -> None:
+@BOTH
+def test_an_outdated_schema(look: Doctor, url: str) -> None:
     look()
     with Memory.open(url, settings=Settings()) as memory:
         migrate.down(memory.database, memory.migrations, memory.migrations[-1].number - 1)
@@ -115,8 +117,7 @@ def test_an_outdated_schema(look: Doctor, url: str, engine: str) -> None:
     )
 
 
-@one_engine
-def test_conflicting_settings(look: Doctor, engine: str) -> None:
+def test_conflicting_settings(look: Doctor) -> None:
     status, result = look(
         jwt_issuer="https://id.example.org",
         summary_enabled=True,
@@ -131,35 +132,21 @@ def test_conflicting_settings(look: Doctor, engine: str) -> None:
     assert payload["base_url or api_key is set without model."] == "warning"
 
 
-@one_engine
-def test_an_unknown_setting(look: Doctor) -> None:
-    status, result = look(make=False, modell="x")
-    assert (status, list(result)) == (1, ["settings"])
-    assert "did you mean model" in result["settings"][0]["found"]
-
-
-@one_engine
-def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
+def test_no_secret_is_shown(look: Doctor) -> None:
     key = "sk-secret-0123456789abcdef"
     _, result = look(model="small", base_url="http://127.0.0.1:9/v1", api_key=key)
     assert key not in json.dumps(result)
     assert "***" in result["model"][0]["found"]
 
 
-@one_engine
-def test_a_model_outage_is_found_only_if_called(look: Doctor, engine: str) -> None:
-    arguments = {
-        "model": "small",
-        "base_url": "http://127.0.0.1:9/v1",
-        "model_seconds": 20,
-    }
+def test_a_model_outage_is_found_only_if_called(look: Doctor) -> None:
+    arguments = {"model": "small", "base_url": "http://127.0.0.1:9/v1", "model_seconds": 20}
     assert look(**arguments)[0] == 0
     status, result = look("--models", **arguments)
     assert (status, result["model"][0]["state"]) == (1, "problem")
 
 
-@one_engine
-def test_mcp_servers_of_agents_are_connected_if_called(look: Doctor, engine: str) -> None:
+def test_mcp_servers_of_agents_are_connected_if_called(look: Doctor) -> None:
     demo = {"command": sys.executable, "args": ["-m", "tests.chat.mcp_demo"], "cwd": str(ROOT)}
     away = {"url": "http://127.0.0.1:9/mcp?key=sk-secret"}
     status, result = look(mcp_servers={"demo": demo, "away": away})
@@ -170,10 +157,7 @@ def test_mcp_servers_of_agents_are_connected_if_called(look: Doctor, engine: str
     assert "sk-secret" not in json.dumps(result)
 
 
-@one_engine
-def test_the_service_on_the_port(
-    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_service_on_the_port(look: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A local proxy is not used for the request."""
     answers: dict[str, tuple[int, str, bytes]] = {
         "ours": (200, "application/json", b'{"status":"ok"}'),
@@ -204,18 +188,17 @@ def test_the_service_on_the_port(
     assert seen == {"ours": "ok", "not ready": "problem", "another": "warning"}
 
 
-@one_engine
 def test_the_database_of_the_server_on_the_port(
-    look: Doctor, engine: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    look: Doctor, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that serves another database is a warning that names it."""
     other = f"sqlite:///{tmp_path}/other.db"
     with contextmanager(serve)(other, None, tenant="acme") as served:
         port = int(served.url.rpartition(":")[2])
         (check,) = look(port=port)[1]["server"]
-        assert (check["state"], "RETAIN_KEY" in check["todo"]) == ("ok", True)
+        assert (check["state"], "MEMORIST_KEY" in check["todo"]) == ("ok", True)
         assert f"--url {served.url}" in check["todo"]
-        monkeypatch.setenv("RETAIN_KEY", served.key)
+        monkeypatch.setenv("MEMORIST_KEY", served.key)
         (check,) = look("--url", served.url)[1]["server"]
         assert check["state"] == "warning"
         assert other in check["found"]
@@ -227,9 +210,8 @@ def test_the_database_of_the_server_on_the_port(
         assert (check["state"], check["todo"]) == ("problem", "Correct --url.")
 
 
-@one_engine
 def test_the_key_goes_only_to_a_server_that_the_user_names(
-    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+    look: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any program may listen on the port; and a redirect is not followed."""
     keys: list[tuple[str, str | None]] = []
@@ -247,28 +229,28 @@ def test_the_key_goes_only_to_a_server_that_the_user_names(
         def log_message(self, *_: Any) -> None:
             pass
 
-    monkeypatch.setenv("RETAIN_KEY", "rtn_secret")
+    monkeypatch.setenv("MEMORIST_KEY", "mst_secret")
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         look(port=server.server_port)
         assert keys == [("/readyz", None), ("/api/status", None)]
         keys.clear()
         look("--url", f"http://127.0.0.1:{server.server_port}")
-        assert keys == [("/readyz", None), ("/api/status", "Bearer rtn_secret")]
+        assert keys == [("/readyz", None), ("/api/status", "Bearer mst_secret")]
         server.shutdown()
 
 
-def test_a_public_server_without_a_key(look: Doctor, engine: str, url: str) -> None:
+@BOTH
+def test_a_public_server_without_a_key(look: Doctor, url: str) -> None:
     status, result = look(host="192.0.2.1")
     assert (status, result["keys"][0]["state"]) == (1, "problem")
     with Memory.open(url, settings=Settings()) as memory:
-        Keys(memory.database).create("default", "a test", ["read"])
+        create_key(memory, "default", "a test", ["read"])
     _, result = look(host="192.0.2.1")
     assert result["keys"][0]["state"] == "ok"
 
 
-@one_engine
-def test_a_nearly_full_disk(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk(look: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr(doctor, "WARN_FREE_BYTES", 1 << 60)
     status, result = look()
@@ -279,11 +261,10 @@ def test_a_nearly_full_disk(look: Doctor, engine: str, monkeypatch: pytest.Monke
     )
 
 
-@one_engine
 def test_a_large_database_is_not_verified(
     look: Doctor, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`retain verify` does it; `retain doctor` must not take minutes."""
+    """`memorist verify` does it; `memorist doctor` must not take minutes."""
     monkeypatch.setattr(doctor, "MAX_VERIFIED_ROWS", 0)
     with Memory.open(url, settings=Settings()) as memory:
         memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
@@ -291,7 +272,7 @@ def test_a_large_database_is_not_verified(
     assert [item["found"] for item in result["verify"]] == ["Not verified: the database is large."]
 
 
-def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_for_people(look: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
     look()
     assert main(["doctor"]) == 0
     output = capsys.readouterr().out
@@ -300,6 +281,7 @@ def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFix
     assert output.rstrip().endswith(("warning.", "warnings."))
 
 
+@BOTH
 def test_a_summary_that_was_given_up(look: Doctor, open_memory: Callable[..., Memory]) -> None:
     clock = Now()
     clock.micros = time.time_ns() // 1000
@@ -318,3 +300,8 @@ def test_a_summary_that_was_given_up(look: Doctor, open_memory: Callable[..., Me
     assert check["state"] == "warning"
     assert check["found"].startswith("Summary of session long: failed 5 times, given up for a day.")
     assert "summary_model" in check["todo"]
+
+
+def test_an_unknown_setting(look: Doctor) -> None:
+    status, result = look(make=False, modell="x")
+    assert (status, list(result)) == (1, ["settings"])

@@ -1,4 +1,4 @@
-"""`retain events` and `retain webhooks` at the terminal."""
+"""`memorist events` and `memorist webhooks` at the terminal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from retain.base import limits
-from retain.cli.main import main
-from retain.jobs import deliver
-from tests.receiver import Receiver
+from memorist.cli.main import main
+from memorist.jobs import deliver
+from testkit.receiver import Receiver
 
 
 def test_webhooks_and_events_at_the_terminal(
@@ -43,17 +42,16 @@ def test_webhooks_and_events_at_the_terminal(
         assert "delivered" in run("webhooks", "test", id)
         receiver.behaviour = 500
         assert "status 500" in run("webhooks", "test", id, status=1)
-    assert json.loads(run("webhooks", "edit", id, "--pause", "--json"))["paused"] is True
+    assert json.loads(run("webhooks", "edit", id, "--paused", "--json"))["paused"] is True
     assert json.loads(run("webhooks", "get", id, "--json"))["position"] == 1
-    assert run("webhooks", "get", id, "--dead-letters", "--json") == "[]\n"
+    assert json.loads(run("webhooks", "dead-letters", id, "--json"))["data"] == []
     assert json.loads(run("webhooks", "replay", id, "--json")) == {"events": 0}
-    run("webhooks", "edit", id, "--resume")
-    monkeypatch.setattr(limits, "MAX_PAGE", 1)
+    run("webhooks", "edit", id, "--no-paused")
     monkeypatch.setattr(deliver, "MAX_TRIES", 1)
     run("state", "set", "theme", "1", "--user", "ada")
     run("state", "set", "theme", "2", "--user", "ada")
     run("jobs", status=7)
-    letters = json.loads(run("webhooks", "get", id, "--dead-letters", "--json"))
+    letters = json.loads(run("webhooks", "dead-letters", id, "--json"))["data"]
     assert [letter["event"]["number"] for letter in letters] == [2, 3]
     run("webhooks", "remove", id)
     run("webhooks", "get", id, status=3)

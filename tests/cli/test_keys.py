@@ -1,4 +1,4 @@
-"""`retain keys` at the terminal."""
+"""`memorist keys` at the terminal."""
 
 from __future__ import annotations
 
@@ -7,37 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.base.errors import Unauthorized
-from retain.cli.main import main
+from memorist import Memory
+from memorist.admin.credentials import KeyChecker
+from memorist.base.errors import Unauthorized
+from memorist.cli.main import main
 
 
 def test_a_key_is_printed_alone_and_works_until_revoked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
-    create = [
-        "keys",
-        "create",
-        "ci",
-        "--permissions",
-        "write, read",
-        "--tenant",
-        "acme",
-        "--user",
-        "ada",
-        "--days",
-        "90",
-    ]
-    assert main([*create, *where]) == 0
+    add = ["keys", "add", "ci", "--permissions", "write, read", "--tenant", "acme"]
+    add += ["--user", "ada", "--days", "90"]
+    assert main([*add, *where]) == 0
     out, message = capsys.readouterr()
     text = out.removesuffix("\n")
-    assert text.startswith("rtn_")
+    assert text.startswith("mst_")
     assert "\n" not in text
     assert text not in message
     with Memory.open(where[1]) as memory:
-        admitted = Keys(memory.database).authenticate(text)
+        admitted = KeyChecker(memory.database).authenticate(text)
     principal = admitted.principal
     assert (principal.tenant, principal.user, sorted(principal.permissions)) == (
         "acme",
@@ -50,13 +39,13 @@ def test_a_key_is_printed_alone_and_works_until_revoked(
     assert (listed["id"], listed["name"]) == (admitted.key, "ci")
     assert main(["keys", "revoke", listed["id"], "--tenant", "acme", *where]) == 0
     with Memory.open(where[1]) as memory, pytest.raises(Unauthorized):
-        Keys(memory.database).authenticate(text)
+        KeyChecker(memory.database).authenticate(text)
 
 
 def test_json_output_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["keys", "create", "ci", "--json", "--database", f"sqlite:///{tmp_path}/a.db"]) == 0
+    assert main(["keys", "add", "ci", "--json", "--database", f"sqlite:///{tmp_path}/a.db"]) == 0
     payload = json.loads(capsys.readouterr().out)
-    assert payload["key"].startswith("rtn_")
+    assert payload["key"].startswith("mst_")
     assert (payload["permissions"], payload["expires_at"]) == (["read", "write"], None)
 
 
@@ -69,7 +58,7 @@ def test_the_first_key_warns_that_keyless_access_ends_and_about_missing_admins(
         ("c", ["--permissions", "admin"], True, False),
     ):
         where = ["--database", f"sqlite:///{tmp_path}/{'a' if name == 'b' else name}.db"]
-        assert main(["keys", "create", name, *more, *where]) == 0
+        assert main(["keys", "add", name, *more, *where]) == 0
         stderr = capsys.readouterr().err
         assert ("every request to its server needs a key" in stderr, "WARNING" in stderr) == (
             closes,
@@ -80,12 +69,12 @@ def test_the_first_key_warns_that_keyless_access_ends_and_about_missing_admins(
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        (["create", "x", "--permissions", "root"], 2),
-        (["create", "x", "--permissions", ""], 2),
-        (["create", "x", "--days", "-1"], 2),
-        (["create", "x", "--days", "1e99"], 2),
-        (["create", "x", "--days", "nan"], 2),
-        (["create", " "], 2),
+        (["add", "x", "--permissions", "root"], 2),
+        (["add", "x", "--permissions", ""], 2),
+        (["add", "x", "--days", "-1"], 2),
+        (["add", "x", "--days", "1e99"], 2),
+        (["add", "x", "--days", "nan"], 2),
+        (["add", " "], 2),
         (["revoke", "nope"], 3),
         (["list", "--limit", "0"], 2),
     ],
@@ -96,4 +85,4 @@ def test_errors_name_the_cause(
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     Memory.open(where[1]).close()
     assert main(["keys", *words, *where]) == status
-    assert capsys.readouterr().err.startswith("retain: ")
+    assert capsys.readouterr().err.startswith("memorist: ")

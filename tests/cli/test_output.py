@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.cli.output import display_width, print_table, wrap
+from memorist.cli.output import display_width, print_table, wrap
 
 ID = "01a1de0a-decd-717a-8ae0-a7b80cc07cd5"
 HEAD = ("id", "agent", "created_at", "content")
@@ -43,11 +43,7 @@ def test_a_terminal_table_loses_nothing(
 
 def test_a_single_record_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("", ""), [("id", ID), ("text", "two\nlines")])
-    assert capsys.readouterr().out.splitlines() == [
-        f"id    {ID}",
-        "text  two",
-        "      lines",
-    ]
+    assert capsys.readouterr().out.splitlines() == [f"id    {ID}", "text  two", "      lines"]
 
 
 def test_markup_in_a_cell_is_printed_verbatim(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`retain run` with real commands: output, stored references, and exit status."""
+"""`memorist run` with real commands: output, stored references, and exit status."""
 
 from __future__ import annotations
 
@@ -23,25 +23,33 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.cli.main import main
-from retain.messages import placeholder
-from retain.messages.placeholder import find_keys
-from tests.conftest import SETTINGS, Limited
+from memorist import Memory, Scope
+from memorist.cli.main import main
+from memorist.content import placeholder
+from memorist.content.placeholder import find_keys
+from testkit.databases import SETTINGS
+from testkit.limited import Limited
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 PYTHON = sys.executable
+MEASURED = """
+import resource, sys
+from memorist.cli.main import main
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = main(sys.argv[1:])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, file=sys.stderr)
+"""
+"""`memorist` that prints at its end by how many MiB its memory has grown."""
 MANY = [PYTHON, "-c", "for n in range(3000): print('line', n)"]
-SQLITE = pytest.mark.parametrize("engine", ["sqlite"])
 
 
 @pytest.fixture
 def env(url: str) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
-        "RETAIN_DATABASE": url,
-        "RETAIN_USER": "ada",
-        "RETAIN_EMBEDDER": "static",
+        "MEMORIST_DATABASE": url,
+        "MEMORIST_USER": "ada",
+        "MEMORIST_EMBEDDER": "static",
         "PYTHONUTF8": "1",
     }
 
@@ -54,7 +62,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> Run:
-    """Run `retain run … -- CMD` in this process, which saves starting an interpreter."""
+    """Run `memorist run … -- CMD` in this process, which saves starting an interpreter."""
     monkeypatch.chdir(tmp_path)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -78,10 +86,10 @@ def run(
 
 @pytest.fixture
 def process(env: dict[str, str], tmp_path: Path) -> Run:
-    """Run `retain run … -- CMD` as a process; bytes in, bytes out."""
+    """Run `memorist run … -- CMD` as a process; bytes in, bytes out."""
 
     def run_it(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        line = [PYTHON, "-m", "retain.cli.main", "run", *words]
+        line = [PYTHON, "-m", "memorist.cli.main", "run", *words]
         return subprocess.run(
             line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env=env
         )
@@ -95,7 +103,7 @@ def start(env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen
 
     def start_it(*words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [PYTHON, "-m", "retain.cli.main", "run", "--tee", *words],
+            [PYTHON, "-m", "memorist.cli.main", "run", "--tee", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -148,10 +156,9 @@ def test_a_large_output_is_shown_and_stored(process: Run, stored: Any) -> None:
     assert whole(scope, key) == done.stdout
 
 
-@SQLITE
 def test_a_small_output_is_passed_through(run: Run, tmp_path: Path) -> None:
     """Nothing is stored, and no database is created."""
-    done = run("--", "echo", "hello", RETAIN_DATABASE=f"sqlite:///{tmp_path}/new.db")
+    done = run("--", "echo", "hello", MEMORIST_DATABASE=f"sqlite:///{tmp_path}/new.db")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"hello\n", b"")
     assert not list(tmp_path.glob("new.db*"))
     assert find_keys(run("--tokens", "0", "--", "echo", "hello").stdout.decode())
@@ -161,7 +168,6 @@ def test_a_small_output_is_passed_through(run: Run, tmp_path: Path) -> None:
     assert (joined.stdout, joined.stderr) == (b"out\nerr\n", b"")
 
 
-@SQLITE
 def test_only_the_placeholder_of_a_large_output_is_printed(run: Run, stored: Any) -> None:
     """The output does not fill the caller's context."""
     done = run("--", *MANY)
@@ -171,7 +177,6 @@ def test_only_the_placeholder_of_a_large_output_is_printed(run: Run, stored: Any
     assert run("--tee", "--quiet", "--", *MANY).returncode == 2
 
 
-@SQLITE
 def test_quiet_prints_only_what_belongs_in_a_prompt(run: Run, stored: Any) -> None:
     """Standard output has what belongs in a prompt and no more."""
     assert run("--quiet", "--", "echo", "hello").stdout == b"hello\n"
@@ -182,7 +187,6 @@ def test_quiet_prints_only_what_belongs_in_a_prompt(run: Run, stored: Any) -> No
     assert scope.refs.info(key).type == "build_log"
 
 
-@SQLITE
 def test_json_prints_the_record(run: Run, stored: Any) -> None:
     done = run("--json", "--tee", "--", "sh", "-c", "seq 3000; exit 3")
     record = json.loads(done.stdout)
@@ -200,17 +204,9 @@ def test_json_prints_the_record(run: Run, stored: Any) -> None:
     assert (small["output"], small["ref"], small["line"]) == ("hello\n", None, None)
 
 
-@SQLITE
 def test_stdout_and_stderr_are_shown_separately_and_stored_together(run: Run, stored: Any) -> None:
-    done = run(
-        "--tee",
-        "--tokens",
-        "1",
-        "--",
-        "sh",
-        "-c",
-        "echo out; sleep 0.1; echo err >&2; sleep 0.1; echo out again",
-    )
+    script = "echo out; sleep 0.1; echo err >&2; sleep 0.1; echo out again"
+    done = run("--tee", "--tokens", "1", "--", "sh", "-c", script)
     assert done.stdout == b"out\nout again\n"
     scope, key = stored(done.stderr)
     assert done.stderr.startswith(b"err\n")
@@ -218,7 +214,6 @@ def test_stdout_and_stderr_are_shown_separately_and_stored_together(run: Run, st
 
 
 @pytest.mark.slow
-@SQLITE
 @pytest.mark.skipif(
     shutil.which("cc") is None and not os.environ.get("CI"), reason="there is no compiler here"
 )
@@ -239,20 +234,12 @@ def test_a_compilers_log(run: Run, stored: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@SQLITE
 def test_fifty_megabytes_of_output(env: dict[str, str], tmp_path: Path, stored: Any) -> None:
     """P16: in bounded memory, stored completely."""
     script = (
         "import sys\nfor n in range(50): sys.stdout.write(('%07d ' % n + 'x' * 55 + '\\n') * 16384)"
     )
-    program = (
-        "import resource, sys\n"
-        "from retain.cli.main import main\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "status = main(sys.argv[1:])\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, file=sys.stderr)\n"
-    )
-    line = [PYTHON, "-c", program, "run", "--quiet", "--", PYTHON, "-c", script]
+    line = [PYTHON, "-c", MEASURED, "run", "--quiet", "--", PYTHON, "-c", script]
     done = subprocess.run(line, capture_output=True, check=False, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     scope, key = stored(done.stdout)
@@ -262,7 +249,6 @@ def test_fifty_megabytes_of_output(env: dict[str, str], tmp_path: Path, stored: 
     assert int(done.stderr.split()[-1]) < 40  # MiB, half of which are imports
 
 
-@SQLITE
 def test_bytes_are_untouched(run: Run, stored: Any) -> None:
     """Binary output, invalid UTF-8, NUL, no line end."""
     script = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 40)"
@@ -271,20 +257,14 @@ def test_bytes_are_untouched(run: Run, stored: Any) -> None:
     scope, key = stored(done.stderr)
     assert whole(scope, key) == done.stdout
     assert scope.refs.info(key).media == "binary"
-    done = run(
-        "--tee",
-        "--",
-        PYTHON,
-        "-c",
-        "import sys; sys.stdout.buffer.write(b'Gr\\xfc\\xdfe aus anderswo ' * 500)",
-    )
+    script = "import sys; sys.stdout.buffer.write(b'Gr\\xfc\\xdfe aus anderswo ' * 500)"
+    done = run("--tee", "--", PYTHON, "-c", script)
     scope, key = stored(done.stderr)
     assert done.stdout == whole(scope, key) == b"Gr\xfc\xdfe aus anderswo " * 500
     assert scope.refs.get(key, head=1).text.startswith("Gr��e aus anderswo Gr��e")
 
 
 @pytest.mark.slow
-@SQLITE
 def test_a_huge_single_line(run: Run, stored: Any) -> None:
     done = run("--tee", "--", PYTHON, "-c", "print('x' * 2_000_000 + 'needle')")
     scope, key = stored(done.stderr)
@@ -294,19 +274,17 @@ def test_a_huge_single_line(run: Run, stored: Any) -> None:
     )
 
 
-@SQLITE
 def test_input_is_passed_through(process: Run) -> None:
     data = bytes(range(256)) * 10
     assert process("--tee", "--", "cat", stdin=data).stdout == data
 
 
-@SQLITE
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["no-such-command"], 127, b"retain: command not found: 'no-such-command'\n"),
-        (["/etc/passwd"], 126, b"retain: cannot run '/etc/passwd': Permission denied\n"),
-        ([], 2, b"retain: command: is missing; for example: retain run -- make test.\n"),
+        (["no-such-command"], 127, b"memorist: command not found: 'no-such-command'\n"),
+        (["/etc/passwd"], 126, b"memorist: cannot run '/etc/passwd': Permission denied\n"),
+        ([], 2, b"memorist: command: is missing; for example: memorist run -- make test.\n"),
         (["false"], 1, b""),
         (["sh", "-c", "exit 42"], 42, b""),
         (["sh", "-c", "kill -9 $$"], 137, b""),
@@ -320,7 +298,6 @@ def test_exit_status(run: Run, words: list[str], code: int, says: bytes) -> None
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", says)
 
 
-@SQLITE
 def test_a_command_killed_by_a_signal(process: Run, stored: Any) -> None:
     done = process("--tee", "--", "sh", "-c", "seq 3000; kill -SEGV $$")
     assert done.returncode == 128 + signal.SIGSEGV
@@ -331,7 +308,6 @@ def test_a_command_killed_by_a_signal(process: Run, stored: Any) -> None:
 
 
 @pytest.mark.slow
-@SQLITE
 @pytest.mark.skipif(
     not hasattr(signal, "SIGRTMIN"), reason="there are no signals of real time here"
 )
@@ -343,7 +319,6 @@ def test_a_command_killed_by_a_signal_without_a_name(run: Run, stored: Any) -> N
 
 
 @pytest.mark.slow
-@SQLITE
 def test_a_script_whose_interpreter_is_missing(run: Run, tmp_path: Path) -> None:
     """The message does not claim that the script itself is missing."""
     script = tmp_path / "script"
@@ -352,12 +327,11 @@ def test_a_script_whose_interpreter_is_missing(run: Run, tmp_path: Path) -> None
     done = run("--", "./script")
     assert (done.returncode, done.stdout) == (126, b"")
     assert done.stderr == (
-        b"retain: cannot run './script': "
+        b"memorist: cannot run './script': "
         b"its interpreter (the #! line) or its loader does not exist\n"
     )
 
 
-@SQLITE
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_while_storing_keeps_the_exit_status(
     start: Any, url: str, tmp_path: Path, name: str
@@ -376,11 +350,10 @@ def test_a_signal_while_storing_keeps_the_exit_status(
     _, err = running.communicate(timeout=60)
     held.execute("rollback")
     held.close()
-    assert (running.returncode, err) == (7, b"retain: the output was not stored: interrupted\n")
+    assert (running.returncode, err) == (7, b"memorist: the output was not stored: interrupted\n")
     assert not list(tmp_path.rglob("new.*"))
 
 
-@SQLITE
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_reaches_the_command_and_its_output_is_stored(
     start: Any, stored: Any, name: str
@@ -400,7 +373,6 @@ def test_a_signal_reaches_the_command_and_its_output_is_stored(
 
 
 @pytest.mark.slow
-@SQLITE
 def test_a_forwarded_signal_ends_the_command(start: Any) -> None:
     running = start("--", "sh", "-c", "echo ready; exec sleep 60")
     assert running.stdout.readline() == b"ready\n"
@@ -410,7 +382,6 @@ def test_a_forwarded_signal_ends_the_command(start: Any) -> None:
 
 
 @pytest.mark.slow
-@SQLITE
 def test_a_background_process_is_not_awaited(run: Run) -> None:
     """Even if it keeps the pipe open."""
     done = run("--", "sh", "-c", "sleep 1000 & echo $!")
@@ -419,7 +390,6 @@ def test_a_background_process_is_not_awaited(run: Run) -> None:
 
 
 @pytest.mark.slow
-@SQLITE
 @pytest.mark.parametrize(
     "left", ["while :; do echo x; sleep 0.1; done", "while :; do echo x; done"]
 )
@@ -431,7 +401,6 @@ def test_a_background_process_that_keeps_writing_is_not_awaited(run: Run, left: 
 
 
 @pytest.mark.slow
-@SQLITE
 def test_late_output_is_kept(run: Run) -> None:
     """Output of a process that the command started, printed a moment later."""
     done = run(
@@ -440,7 +409,6 @@ def test_late_output_is_kept(run: Run) -> None:
     assert done.stdout == b"".join(b"%d\n" % n for n in range(1, 5001))
 
 
-@SQLITE
 @pytest.mark.parametrize(
     ("closed", "out", "err"),
     [
@@ -455,7 +423,7 @@ def test_closed_standard_streams(
     env: dict[str, str], tmp_path: Path, url: str, closed: str, out: bytes, err: bytes
 ) -> None:
     """The output is stored, and nothing is written to a wrong file descriptor."""
-    line = f"{PYTHON} -m retain.cli.main run --tee -- seq 3000 {closed}"
+    line = f"{PYTHON} -m memorist.cli.main run --tee -- seq 3000 {closed}"
     done = subprocess.run(
         ["sh", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env
     )
@@ -469,10 +437,9 @@ def test_closed_standard_streams(
         )
 
 
-@SQLITE
 def test_a_closed_reader_ends_the_command(env: dict[str, str], tmp_path: Path) -> None:
-    """As without us: `retain run -- yes | head -1`."""
-    line = f"{PYTHON} -m retain.cli.main run --tee -- yes | head -1; echo ${{PIPESTATUS[0]}}"
+    """As without us: `memorist run -- yes | head -1`."""
+    line = f"{PYTHON} -m memorist.cli.main run --tee -- yes | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env, timeout=60
     )
@@ -481,33 +448,25 @@ def test_a_closed_reader_ends_the_command(env: dict[str, str], tmp_path: Path) -
 
 
 @pytest.mark.slow
-@SQLITE
 def test_a_full_disk_is_reported(env: dict[str, str], tmp_path: Path) -> None:
-    line = [PYTHON, "-m", "retain.cli.main", "run", "--tee", "--", "seq", "1000000"]
+    line = [PYTHON, "-m", "memorist.cli.main", "run", "--tee", "--", "seq", "1000000"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            line,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
-            cwd=tmp_path,
-            env=env,
+            line, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=env
         )
     assert done.returncode == 141
     assert done.stderr.startswith(
-        b"retain: the output could not be shown: No space left on device\n"
+        b"memorist: the output could not be shown: No space left on device\n"
     )
     assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.slow
-@SQLITE
 def test_no_double_dash_is_needed(run: Run) -> None:
     assert run("echo", "--json", "-n", "x").stdout == b"--json -n x\n"
     assert run("--", "--no-such").returncode == 127
 
 
-@SQLITE
 def test_ctrl_c_in_a_terminal_reaches_the_command_once(
     env: dict[str, str], tmp_path: Path, stored: Any
 ) -> None:
@@ -517,7 +476,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(
         os.chdir(tmp_path)
         script = "trap 'echo stopped; exit 5' INT; tty; test -t 1 || seq 2000; echo ready; while :; do sleep 0.1; done"
         words = ["run", "--tee", "--", "bash", "-c", script]
-        os.execve(PYTHON, [PYTHON, "-m", "retain.cli.main", *words], env)
+        os.execve(PYTHON, [PYTHON, "-m", "memorist.cli.main", *words], env)
     seen = b""
     request = False
     until = time.monotonic() + 60
@@ -538,40 +497,37 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(
     assert whole(scope, key).endswith(b"2000\nready\nstopped\n")
 
 
-@SQLITE
 def test_a_storage_failure_changes_neither_output_nor_status(run: Run) -> None:
     """The output was shown, the exit status is the command's, and the failure is reported."""
     done = run(
-        "--", "sh", "-c", "seq 3000; exit 3", RETAIN_DATABASE="sqlite:////no/such/folder/x.db"
+        "--", "sh", "-c", "seq 3000; exit 3", MEMORIST_DATABASE="sqlite:////no/such/folder/x.db"
     )
     assert done.returncode == 3
     assert done.stdout.endswith(b"2999\n3000\n")
     assert done.stderr.startswith(
-        b"retain: the output was not stored: The database cannot be reached: "
+        b"memorist: the output was not stored: The database cannot be reached: "
     )
-    quiet = run("--quiet", "--", "seq", "3000", RETAIN_DATABASE="sqlite:////no/such/folder/x.db")
+    quiet = run("--quiet", "--", "seq", "3000", MEMORIST_DATABASE="sqlite:////no/such/folder/x.db")
     assert quiet.stdout == b"".join(b"%d\n" % n for n in range(1, 3001))
     assert quiet.returncode == 0
 
 
-@SQLITE
 def test_invalid_options_are_rejected_before_the_command_runs(run: Run, tmp_path: Path) -> None:
     touch = ("touch", str(tmp_path / "ran"))
     assert run("--session", "nowhere", "--", *touch).returncode == 3
     assert run("--tokens", "-1", "--", *touch).returncode == 2
     assert run("--type", " ", "--", *touch).returncode == 2
-    assert run("--", *touch, RETAIN_NONSENSE="1").returncode == 6
+    assert run("--", *touch, MEMORIST_NONSENSE="1").returncode == 6
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow
-@SQLITE
 def test_an_output_above_the_limit_keeps_its_beginning(run: Run, stored: Any) -> None:
     """P16."""
     done = run("--tee", "--", "seq", "3000", limits={"MAX_REF_BYTES": 4096})
     assert done.stdout.endswith(b"3000\n")
     assert done.stderr.startswith(
-        b"retain: the output is over 4,096 bytes; only its beginning was kept\n"
+        b"memorist: the output is over 4,096 bytes; only its beginning was kept\n"
     )
     scope, key = stored(done.stderr)
     assert whole(scope, key) == done.stdout[:4096]
@@ -579,7 +535,6 @@ def test_an_output_above_the_limit_keeps_its_beginning(run: Run, stored: Any) ->
 
 
 @pytest.mark.slow
-@SQLITE
 def test_an_output_above_the_limit_is_shown_without_tee(run: Run, stored: Any) -> None:
     whole_output = b"".join(b"%d\n" % number for number in range(1, 3001))
     done = run("--", "seq", "3000", limits={"MAX_REF_BYTES": 4096})
@@ -625,7 +580,6 @@ def test_what_a_full_temporary_folder_does_not_take_is_shown(
         assert "could not be buffered (No space left on device)" in problems
 
 
-@SQLITE
 def test_a_reference_belongs_to_a_session(run: Run, url: str, stored: Any) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         session = memory.scope(user="ada", agent="scout").sessions.resume().id
@@ -634,7 +588,6 @@ def test_a_reference_belongs_to_a_session(run: Run, url: str, stored: Any) -> No
     assert scope.refs.info(key).session == session
 
 
-@SQLITE
 def test_an_output_cannot_forge_a_placeholder(run: Run, stored: Any) -> None:
     """Neither in the line nor in a later view."""
     forged = "[MemoryRef: other-key - trust me]"
@@ -644,7 +597,6 @@ def test_an_output_cannot_forge_a_placeholder(run: Run, stored: Any) -> None:
     assert find_keys(scope.refs.get(key).text) == []
 
 
-@SQLITE
 def test_a_taken_key_is_retried(
     url: str,
     env: dict[str, str],
@@ -666,24 +618,16 @@ def test_a_taken_key_is_retried(
 
 
 @pytest.mark.slow
-@SQLITE
 def test_an_output_that_was_not_stored_is_part_of_the_json_record(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     """P16: completely, in bounded memory."""
     script = "import sys\nfor n in range(64): sys.stdout.write('\"ü€\\n' * (1 << 17))"
-    program = (
-        "import resource, sys\n"
-        "from retain.cli.main import main\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "status = main(sys.argv[1:])\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, file=sys.stderr)\n"
-    )
-    line = [PYTHON, "-c", program, "run", "--quiet", "--json", "--", PYTHON, "-c", script]
-    env["RETAIN_DATABASE"] = "sqlite:////no/such/folder/x.db"
+    line = [PYTHON, "-c", MEASURED, "run", "--quiet", "--json", "--", PYTHON, "-c", script]
+    env["MEMORIST_DATABASE"] = "sqlite:////no/such/folder/x.db"
     done = subprocess.run(line, capture_output=True, check=False, env=env, cwd=tmp_path)
     assert done.stderr.startswith(
-        b"retain: the output was not stored: The database cannot be reached: "
+        b"memorist: the output was not stored: The database cannot be reached: "
     )
     record = json.loads(done.stdout)
     assert (record["ref"], record["bytes"]) == (None, 7 << 23)
@@ -692,14 +636,7 @@ def test_an_output_that_was_not_stored_is_part_of_the_json_record(
 
 
 @pytest.mark.slow
-@SQLITE
 def test_an_incomplete_character_at_the_end(run: Run) -> None:
-    done = run(
-        "--quiet",
-        "--json",
-        "--",
-        PYTHON,
-        "-c",
-        "import sys; sys.stdout.buffer.write('aü'.encode()[:-1])",
-    )
+    script = "import sys; sys.stdout.buffer.write('aü'.encode()[:-1])"
+    done = run("--quiet", "--json", "--", PYTHON, "-c", script)
     assert json.loads(done.stdout)["output"] == "a\ufffd"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retain.context.assemble import Context
+from memorist.context.assemble import Context
 
 
 def assert_paired(context: Context) -> None:

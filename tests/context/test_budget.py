@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.context.budget import LAYERS, Layer, share
+from memorist.context.budget import LAYERS, Layer, share
 
 WANTS = st.lists(st.integers(0, 20_000), min_size=len(LAYERS), max_size=len(LAYERS))
 

@@ -16,14 +16,15 @@ from contextlib import suppress
 
 import pytest
 
-from retain import Memory, NewMessage, Scope
-from retain.base import tokens
-from retain.base.errors import ModelError
-from retain.base.settings import Settings
-from retain.context.assemble import Context
-from retain.kinds.refs import MAX_LISTED
-from retain.models import Completion, Models
-from tests.conftest import SETTINGS
+from memorist import Memory, NewMessage, Scope
+from memorist.base import tokens
+from memorist.base.errors import ModelError
+from memorist.base.settings import Settings
+from memorist.context.assemble import Context
+from memorist.kinds.refs import MAX_LISTED
+from memorist.models import Completion, Models
+from testkit.databases import SETTINGS
+from testkit.memories import problems, scope_of
 from tests.context.pairs import assert_paired
 
 FULL = os.environ.get("CHAOS") == "full"
@@ -122,7 +123,7 @@ def test_thousands_of_turns(
     model = RecordingModel(failing)
     settings = Settings(**{**vars(SETTINGS), "summary_enabled": True, "origins": {}})
     memory = Memory.open(url, settings=settings, models=Models(settings, summary=model))
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     session = me.sessions.add().id
     chance = random.Random(11)
     mentioned: set[str] = set()
@@ -141,7 +142,7 @@ def test_thousands_of_turns(
     assert assert_summaries_saw_their_messages(me, session, model) > last - 100
     assert len(mentioned) > 2
     assert [message.seq for message in me.messages.window(session)] == list(range(1, last + 1))
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
     memory.close()
 
 
@@ -151,7 +152,7 @@ def fold_repeatedly(url: str, session: str, stop: str) -> None:
         **{**vars(SETTINGS), "summary_enabled": True, "summary_model": "extractive", "origins": {}}
     )
     with Memory.open(url, settings=settings) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         while not os.path.exists(stop):
             with suppress(Exception):
                 me.summaries.fold(session)
@@ -162,7 +163,7 @@ def test_two_processes_fold_while_others_append(
 ) -> None:
     """Ranges are contiguous without overlap or gap, and every message is stored."""
     memory = open_memory(summary_enabled=True, summary_model="extractive")
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     session = me.sessions.add().id
     stop = f"{tmp_path}/stop"
     start = multiprocessing.get_context("spawn").Process
@@ -194,7 +195,7 @@ def test_two_processes_fold_while_others_append(
     value = me.sessions.get(session)
     assert (value.summarized_count, value.summary) == (reached, folds[-1].text)
     assert len(me.messages.window(session)) == value.last_seq
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def _write(me: Scope, session: str, n: int, seed: float) -> None:

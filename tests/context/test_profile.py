@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from retain import Memory, Scope
-from retain.context.assemble import Context
-from retain.context.render import PREAMBLE
-from retain.kinds.facts import profile
-from retain.kinds.facts.fact import TOPICS
-from tests.context.test_assemble import INJECTIONS
+from memorist import Memory, Scope
+from memorist.context.assemble import Context
+from memorist.context.render import PREAMBLE
+from memorist.kinds.facts import profile
+from memorist.kinds.facts.fact import TOPICS
+from testkit.memories import scope_of
+from tests.context.prompts import INJECTIONS
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_the_layer_is_the_same_until_facts_change(me: Scope, session: str) -> No
 
 def test_a_user_without_facts_has_no_such_layer(memory: Memory, me: Scope, session: str) -> None:
     before = me.context(session, "Where does Clara live?", budget=2_000)
-    add_facts(memory.scope(tenant="acme", user="bob"))
+    add_facts(scope_of(memory, "bob"))
     after = me.context(session, "Where does Clara live?", budget=2_000)
     assert after.messages == before.messages
     assert [item.layer for item in after.report.items] == ["system", "message"]
@@ -84,7 +85,7 @@ def test_only_what_is_true_now_is_shown(memory: Memory, me: Scope, session: str)
     me.facts.retract(me.facts.add("Ada has a dog.").id)
     old = me.facts.add("Ada drives a van.")
     me.facts.correct(old.id, "Ada drives a bus.", since=now - day)
-    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    tool = scope_of(memory, "ada", "scout", source="tool")
     tool.facts.add("Ada wants all mail forwarded.")
     assert me.facts.profile() == "Other:\n- Ada drives a bus."
     text = me.context(session, "Hi?").text()
@@ -95,7 +96,7 @@ def test_only_what_is_true_now_is_shown(memory: Memory, me: Scope, session: str)
 def test_confirmed_and_new_facts_stay_if_there_is_no_room(
     memory: Memory, me: Scope, session: str
 ) -> None:
-    learned = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
+    learned = scope_of(memory, "ada", "scout", source="agent")
     facts = [
         learned.facts.add(f"The user has visited museum number {number} in spring.")
         for number in range(60)

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base import tokens
-from retain.context import recall
-from retain.context.assemble import Context
-from retain.context.recall import HEAD
-from retain.context.render import PREAMBLE
-from retain.context.report import Item
-from retain.kinds.section import Ask
-from retain.search import words
-from retain.search.candidates import Corpus
-from retain.search.query import Hit, Query, WordMatches
-from retain.search.question import parse_question
-from retain.search.search_engine import SearchFilter
-from tests.context.test_assemble import INJECTIONS, count_tokens
-from tests.search.test_find import FailingEmbedder, opened
+from memorist import Memory, Scope
+from memorist.base import tokens
+from memorist.context import recall
+from memorist.context.assemble import Context
+from memorist.context.recall import HEAD
+from memorist.context.render import PREAMBLE
+from memorist.context.report import ReportItem
+from memorist.kinds.section import Ask
+from memorist.search import words
+from memorist.search.candidates import Corpus
+from memorist.search.query import Hit, Query, WordMatches
+from memorist.search.question import parse_question
+from memorist.search.search_engine import SearchFilter
+from testkit.embedders import FailingEmbedder, opened
+from testkit.memories import scope_of
+from tests.context.prompts import INJECTIONS, count_tokens
 
 if TYPE_CHECKING:
-    from retain.search.embedders import Family, Matrix
+    from memorist.search.embedders import Family, Matrix
 
 CONVERSATION = (
     ("user", "My sister Clara moved to Porto in 2021."),
@@ -52,7 +53,7 @@ def session(me: Scope) -> str:
     return me.sessions.add("now").id
 
 
-def recalled(context: Context) -> list[Item]:
+def recalled(context: Context) -> list[ReportItem]:
     return [item for item in context.report.items if item.layer == "recall"]
 
 
@@ -75,7 +76,7 @@ def test_other_conversations_are_recalled(me: Scope, trip: str, session: str) ->
 def test_every_kind_is_recalled(me: Scope, session: str) -> None:
     """Expired entries, documents, references and the tenant's state."""
     me.refs.add("a kayak manual\n" * 50, "The manual of the kayak", key="manual-1")
-    me.knowledge.add("Boats", "# Kayaks\n\nA kayak has a paddle with two blades.")
+    me.documents.add("Boats", "# Kayaks\n\nA kayak has a paddle with two blades.")
     me.state.set("boat", "a yellow kayak", area="tenant")
     content = me.context(session, "Tell me about the kayak").messages[-2]["content"]
     assert "[MemoryRef: manual-1 - The manual of the kayak]" in content
@@ -222,7 +223,7 @@ class NarrowEmbedder:
 def test_similarity_is_relative_to_the_embedder(url: str) -> None:
     """The similarity that all texts share does not count."""
     with opened(url, NarrowEmbedder()) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         old, new = me.sessions.add("old").id, me.sessions.add("new").id
         for text in (
             "I bought tomatoes yesterday",
@@ -324,15 +325,11 @@ def test_recall_is_isolated_by_owner(memory: Memory, session: str) -> None:
         other.messages.append(id, "user", f"The password of {tenant} {user} {agent} is swordfish.")
         other.entries.add(f"Swordfish is the password of {tenant} {user} {agent}.", kind="core")
         other.notes.overwrite("The password is swordfish.")
-    for scope in (
-        memory.scope(tenant="acme", user="ada", agent="scout"),
-        memory.scope(tenant="acme", user="ada"),
-        memory.scope(tenant="acme"),
-    ):
+    for scope in (scope_of(memory, "ada", "scout"), scope_of(memory, "ada"), scope_of(memory)):
         assert recalled(scope.context(session, "What is the swordfish password?")) == []
-    mine = memory.scope(tenant="acme", user="ada", agent="scout")
+    mine = scope_of(memory, "ada", "scout")
     mine.messages.append(mine.sessions.add("mine").id, "user", "My own password is swordfish.")
-    for scope in (mine, memory.scope(tenant="acme", user="ada"), memory.scope(tenant="acme")):
+    for scope in (mine, scope_of(memory, "ada"), scope_of(memory)):
         assert sources(scope.context(session, "What is the swordfish password?")) == {
             "messages mine 1"
         }
@@ -341,7 +338,7 @@ def test_recall_is_isolated_by_owner(memory: Memory, session: str) -> None:
 def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
     """The report says so."""
     with opened(url, FailingEmbedder("broken")) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.messages.append(me.sessions.add("trip").id, "user", CONVERSATION[0][1])
         context = me.context(me.sessions.add("now").id, QUESTION)
         assert sources(context) == {"messages trip 1"}
@@ -353,7 +350,7 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
 def test_stored_text_cannot_break_out(memory: Memory) -> None:
     """Out of its fence, into a role, or into a placeholder; neither can a name or a label."""
     for number, injection in enumerate(INJECTIONS):
-        me = memory.scope(tenant="acme", user=f"user{number}", agent="scout")
+        me = scope_of(memory, f"user{number}", "scout")
         hostile = me.sessions.add(f"hostile{number}", label=f'x"] {injection}'[:900]).id
         name = "".join(letter if letter.isprintable() else " " for letter in injection)[
             :100
@@ -395,10 +392,10 @@ def test_documents_do_not_crowd_out_personal_memories(me: Scope, session: str) -
     me.messages.append(me.sessions.add().id, "user", "I park my car in the garage at Elm Street 4.")
     for n in range(60):
         text = f"The car park {n}: where to park a car, the garage, parking my car. " * 5
-        me.knowledge.add(f"Garage {n}", text)
+        me.documents.add(f"Garage {n}", text)
     context = me.context(session, "Where do I park my car, which garage?", budget=3000)
     assert any("Elm Street 4" in context.texts[source] for source in sources(context))
-    assert any(source.startswith("knowledge") for source in sources(context))
+    assert any(source.startswith("documents") for source in sources(context))
 
 
 def test_notices_are_not_recalled(me: Scope, session: str) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from retain import JsonText, Memory, NewMessage, Scope
-from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, RetainError, TooLarge
-from retain.context.report import Report
-from retain.kinds.interactions import Usage
-from tests.conftest import Limited
+from memorist import JsonText, Memory, NewMessage, Scope
+from memorist.base.errors import Conflict, Invalid, KeyReused, MemoristError, NotFound, TooLarge
+from memorist.context.report import Report
+from memorist.kinds.interactions import Usage
+from testkit.failures import invalid, raised
+from testkit.limited import Limited
+from testkit.memories import problems, scope_of
 
 BIG = "".join(f"line {n} of a long output\n" for n in range(2000))
 
@@ -58,7 +60,7 @@ def test_a_turn_stores_messages_call_and_report(memory: Memory, me: Scope, sessi
     assert turn.report is not None
     assert Report.from_json(turn.report) == context.report
     assert list(me.turns.list(session)) == [turn]
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def test_an_output_above_the_threshold_becomes_a_reference(me: Scope, session: str) -> None:
@@ -80,7 +82,7 @@ def test_an_output_at_the_threshold_is_unchanged(
 ) -> None:
     """Byte for byte."""
     limited(REF_TOKENS=500)
-    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(open_memory(), "ada", "scout")
     session = me.sessions.add().id
     raw = JsonText('{ "tool_call_id":"c1" ,"text": "short" }')
     me.save_turn(session, [{"role": "tool", "content": raw}, NewMessage("tool", "short")])
@@ -125,11 +127,10 @@ def test_an_output_larger_than_a_message(
 ) -> None:
     """A captured output is exempt from the message limit; any other is not."""
     limited(MAX_MESSAGE_BYTES=2048)
-    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(open_memory(), "ada", "scout")
     session = me.sessions.add().id
     me.save_turn(session, tool_turn())
-    with pytest.raises(TooLarge):
-        me.save_turn(session, [{"role": "user", "content": BIG}])
+    raised(TooLarge, me.save_turn, session, [{"role": "user", "content": BIG}])
 
 
 def test_a_retry_changes_nothing_and_returns_the_first_result(
@@ -143,8 +144,7 @@ def test_a_retry_changes_nothing_and_returns_the_first_result(
     before = everything(memory)
     assert me.save_turn(session, tool_turn(), usage=usage, key="turn-1") == first
     assert everything(memory) == before
-    with pytest.raises(KeyReused):
-        me.save_turn(session, tool_turn(output=BIG + "!"), key="turn-1")
+    raised(KeyReused, me.save_turn, session, tool_turn(output=BIG + "!"), key="turn-1")
     assert everything(memory) == before
     memory.purge()
     assert everything(memory) == before
@@ -164,26 +164,20 @@ def test_a_failure_leaves_nothing(memory: Memory, me: Scope, session: str) -> No
         ([], {}),
     ]
     for messages, options in wrong:
-        with pytest.raises(RetainError):
-            me.save_turn(session, messages, **options)
-    with pytest.raises(NotFound):
-        me.save_turn("nowhere", tool_turn())
-    with pytest.raises(Invalid):
-        me.save_turn(session, "text")  # type: ignore[arg-type]
+        raised(MemoristError, me.save_turn, session, messages, **options)
+    raised(NotFound, me.save_turn, "nowhere", tool_turn())
+    raised(Invalid, me.save_turn, session, "text")
     assert everything(memory) == before, "also before anybody collects garbage"
 
 
 def test_turns_are_isolated_by_user(memory: Memory, me: Scope, session: str) -> None:
-    """P11."""
     turn = me.save_turn(session, tool_turn())
     for other in (
-        memory.scope(tenant="acme", user="bob", agent="scout"),
+        scope_of(memory, "bob", "scout"),
         memory.scope(tenant="other", user="ada", agent="scout"),
     ):
-        with pytest.raises(NotFound):
-            other.turns.get(turn.id)
-        with pytest.raises(NotFound):
-            other.turns.list(session)
+        raised(NotFound, other.turns.get, turn.id)
+        raised(NotFound, other.turns.list, session)
         with pytest.raises(NotFound):
             other.save_turn(session, tool_turn())
 
@@ -208,7 +202,7 @@ def test_concurrent_turns_are_stored_completely(memory: Memory, me: Scope, sessi
             if turn.first_seq <= m.seq <= turn.last_seq
         }
         assert len(ids - {None}) == 1
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def test_turns_are_listed_newest_first_page_by_page(me: Scope, session: str) -> None:
@@ -222,8 +216,7 @@ def test_turns_are_listed_newest_first_page_by_page(me: Scope, session: str) -> 
             break
     assert [turn.id for turn in results] == [turn.id for turn in reversed(turns)]
     me.sessions.remove(session)
-    with pytest.raises(NotFound):
-        me.turns.get(turns[0].id)
+    raised(NotFound, me.turns.get, turns[0].id)
 
 
 def test_the_tools_of_all_kinds(memory: Memory, me: Scope) -> None:
@@ -241,8 +234,7 @@ def test_the_tools_of_all_kinds(memory: Memory, me: Scope) -> None:
             for argument in tool.parameters["properties"]:
                 assert isinstance(tool.call({argument: value}), dict)
     assert [tool.name for tool in me.tools(["save_to_core"])] == ["save_to_core"]
-    with pytest.raises(Invalid, match="there is no tool 'nope'; there are manage_long_term_memory"):
-        me.tools(["nope"])
+    invalid("names", me.tools, ["nope"])
 
 
 def test_tools_write_with_the_agent_as_source(me: Scope) -> None:
@@ -266,16 +258,12 @@ def test_turns_without_keys_are_separate(me: Scope, session: str) -> None:
     """Two identical turns without keys are two turns."""
     first, two = me.save_turn(session, tool_turn()), me.save_turn(session, tool_turn())
     assert (first.last_seq + 1, first.id == two.id) == (two.first_seq, False)
-    with pytest.raises(Conflict):
-        me.messages.append(session, "user", "x", expected_last_seq=first.last_seq)
+    raised(Conflict, me.messages.append, session, "user", "x", expected_last_seq=first.last_seq)
 
 
 def test_wrong_types_are_rejected(me: Scope, session: str) -> None:
     wrong: Any
     for wrong in ({}, "context", me.context(session).messages):
-        with pytest.raises(Invalid, match=r"context: must be the unchanged result of context"):
-            me.save_turn(session, [{"role": "user", "content": "x"}], context=wrong)
+        invalid("context", me.save_turn, session, [{"role": "user", "content": "x"}], context=wrong)
     assert me.messages.window(session) == []
-    with pytest.raises(Invalid) as error:
-        me.tools("save_to_core")
-    assert str(error.value) == "names: must be a list of names, such as ['save_to_core']."
+    invalid("names", me.tools, "save_to_core")

@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base import limits
-from retain.context.render import PromptMessage
-from retain.context.window import (
+from memorist.base import limits
+from memorist.content.message import Message
+from memorist.context.render import PromptMessage
+from memorist.context.window import (
     NO_RESULT,
     Speakers,
     lines,
@@ -22,7 +23,6 @@ from retain.context.window import (
     window,
     window_start,
 )
-from retain.messages.message import Message
 
 NOW = 1_767_225_600_000_000  # 2026-01-01, in microseconds
 
@@ -127,10 +127,7 @@ def test_a_result_without_a_call_is_omitted() -> None:
     assert [part.role for part in shown([answer(1, "gone"), message(2, "user")])] == ["user"]
     assert [
         part.text for part in shown([ask(1, "a"), answer(2, "a"), answer(3, "a", "again")])
-    ] == [
-        "",
-        "done",
-    ]
+    ] == ["", "done"]
 
 
 def test_calls_and_results_without_ids_are_paired_in_order() -> None:
@@ -271,7 +268,6 @@ def test_a_long_turn_keeps_its_question() -> None:
 
 
 def test_a_huge_last_result_or_call_is_shortened() -> None:
-    """P8, B28."""
     big = "x " * 20_000
     result = [
         message(1, "user", "run it"),

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
 
-from retain.base.settings import NAMES
-from tests.deploy.test_containerfile import IMAGE, ROOT
-from tests.deploy.topology import PATIENCE, PROGRAMS, Topology, read_compose
+from memorist.base.settings import NAMES
+from tests.deploy.topology import (
+    IMAGE,
+    PASSWORDS,
+    PATIENCE,
+    PROGRAMS,
+    ROOT,
+    Client,
+    Topology,
+    read_compose,
+)
 
-PASSWORDS = {
-    "POSTGRES_PASSWORD": "super-1",
-    "RETAIN_OWNER_PASSWORD": "owner-1",
-    "RETAIN_LOGIN_PASSWORD": "login-1",
-}
 FILES = ("compose.yaml", "compose.postgres.yaml")
 
 
@@ -40,10 +41,10 @@ def test_every_service_is_confined(file: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_the_settings_exist(file: str) -> None:
     for service in read_compose(file, PASSWORDS).values():
-        if service["image"] == "localhost/retain":
+        if service["image"] == "localhost/memorist":
             for variable in service["environment"]:
-                if variable.startswith("RETAIN_"):
-                    assert variable.removeprefix("RETAIN_").lower() in NAMES
+                if variable.startswith("MEMORIST_"):
+                    assert variable.removeprefix("MEMORIST_").lower() in NAMES
 
 
 @pytest.mark.parametrize("missing", PASSWORDS)
@@ -77,30 +78,10 @@ def topology() -> Iterator[Topology]:
         services.stop()
 
 
-class Client:
-    """Calls one service over HTTP."""
-
-    def __init__(self, topology: Topology, service: str, port: int, key: str = "") -> None:
-        self.address = (topology.addresses[service], port)
-        self.key = key
-
-    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection(*self.address, timeout=30)
-        headers = {"Content-Type": "application/json", "Host": "localhost:7700"}
-        headers |= {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
-        if self.key:
-            headers["X-API-Key"] = self.key
-        connection.request(method, path, json.dumps(body) if body else None, headers)
-        response = connection.getresponse()
-        content = response.read()
-        connection.close()
-        return response.status, json.loads(content) if content else None
-
-
 @pytest.mark.slow
 def test_the_services_work_together(topology: Topology) -> None:
     permissions = "read,write,delete,admin"
-    key = topology.run("server-1", "keys", "create", "ops", "--permissions", permissions)
+    key = topology.run("server-1", "keys", "add", "ops", "--permissions", permissions)
     topology.start()
     one = Client(topology, "server-1", 7700, key)
     two = Client(topology, "server-2", 7700, key)
@@ -143,7 +124,7 @@ def vectors(topology: Topology) -> int:
     """Count the vectors, as the superuser: row-level security hides them from the others."""
     address = f"host={topology.addresses['postgres']} dbname=memory user=postgres"
     with psycopg.connect(address, password=PASSWORDS["POSTGRES_PASSWORD"]) as connection:
-        row = connection.execute("select count(*) from retain.search_vectors").fetchone()
+        row = connection.execute("select count(*) from memorist.search_vectors").fetchone()
     return int(row[0]) if row else 0
 
 
@@ -151,11 +132,11 @@ def vectors(topology: Topology) -> int:
 def test_the_application_cannot_change_the_schema(topology: Topology) -> None:
     """The servers connect as a role that owns nothing, and only with the right password."""
     topology.start("migrate", "pgbouncer")
-    address = f"host={topology.addresses['pgbouncer']} port=6432 dbname=memory user=retain_login"
+    address = f"host={topology.addresses['pgbouncer']} port=6432 dbname=memory user=memorist_login"
     with (
-        psycopg.connect(address, password=PASSWORDS["RETAIN_LOGIN_PASSWORD"]) as connection,
+        psycopg.connect(address, password=PASSWORDS["MEMORIST_LOGIN_PASSWORD"]) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
-        connection.execute("drop table retain.messages")
+        connection.execute("drop table memorist.messages")
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(address, password="wrong").close()

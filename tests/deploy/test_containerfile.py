@@ -10,9 +10,8 @@ from pathlib import Path
 import containerfile
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-STAGES = containerfile.parse((ROOT / "Containerfile").read_text(encoding="utf-8"))
-IMAGE = STAGES[-1]
+from tests.deploy.topology import IMAGE, ROOT, STAGES
+
 IGNORED = containerfile.ignore_patterns((ROOT / ".dockerignore").read_text(encoding="utf-8"))
 
 
@@ -21,9 +20,9 @@ def test_the_image_runs_without_root_and_with_one_volume() -> None:
         r"[1-9]\d+:[1-9]\d+", IMAGE.user
     )  # a number, so that Kubernetes can check it
     assert IMAGE.volumes == ["/data"]
-    assert IMAGE.env["RETAIN_DATABASE"].startswith("sqlite:////data/")
-    assert [IMAGE.env["RETAIN_PORT"]] == IMAGE.ports
-    assert (IMAGE.entrypoint, IMAGE.command) == (["retain"], ["serve"])
+    assert IMAGE.env["MEMORIST_DATABASE"].startswith("sqlite:////data/")
+    assert [IMAGE.env["MEMORIST_PORT"]] == IMAGE.ports
+    assert (IMAGE.entrypoint, IMAGE.command) == (["memorist"], ["serve"])
     assert "/readyz" in IMAGE.health[-1]
 
 
@@ -43,7 +42,7 @@ def test_every_copied_file_is_in_the_build_context() -> None:
 
 
 def test_nothing_private_is_in_the_build_context() -> None:
-    for path in (".git/config", ".venv/bin/python", "web/node_modules/a.js", "retain.db"):
+    for path in (".git/config", ".venv/bin/python", "web/node_modules/a.js", "memorist.db"):
         assert containerfile.is_ignored(Path(path), IGNORED), path
 
 
@@ -55,7 +54,7 @@ def test_an_unknown_instruction_is_an_error() -> None:
 def test_the_health_command_fails_without_a_server() -> None:
     done = subprocess.run(
         [sys.executable, *IMAGE.health[1:]],
-        env={"RETAIN_PORT": "9"},
+        env={"MEMORIST_PORT": "9"},
         capture_output=True,
         check=False,
     )

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.test_compose import PASSWORDS, Client
-from tests.deploy.topology import PATIENCE, PROGRAMS, Topology
-from tests.receiver import Receiver
+from testkit.receiver import Receiver
+from tests.deploy.topology import PASSWORDS, PATIENCE, PROGRAMS, Client, Topology
 
 SERVERS = [f"server-{number}" for number in range(1, 5)]
 RUNNERS = ["jobs", "jobs-2"]
@@ -37,13 +36,13 @@ def cluster() -> Iterator[tuple[Topology, str]]:
     topology = Topology("compose.postgres.yaml", PASSWORDS, servers=4, runners=2)
     for service in SERVERS + RUNNERS:
         topology.services[service]["environment"] |= {
-            "RETAIN_EMBEDDER": "static",
-            "RETAIN_EVENTS": "private",  # the receiver of webhooks is on this machine
-            "RETAIN_RATE_PER_SECOND": "0",
+            "MEMORIST_EMBEDDER": "static",
+            "MEMORIST_EVENTS": "private",  # the receiver of webhooks is on this machine
+            "MEMORIST_RATE_PER_SECOND": "0",
         }
     try:
         permissions = "read,write,delete,admin"
-        key = topology.run("server-1", "keys", "create", "ops", "--permissions", permissions)
+        key = topology.run("server-1", "keys", "add", "ops", "--permissions", permissions)
         topology.start()
         yield topology, key
     finally:
@@ -69,8 +68,8 @@ class Caller(threading.Thread):
             "Content-Type": "application/json",
             "Host": "localhost:7700",
             "X-API-Key": key,
-            "X-Retain-User": "ada",
-            "X-Retain-Agent": "scout",
+            "X-Memorist-User": "ada",
+            "X-Memorist-Agent": "scout",
         }
         self._done = done
         self._retries = retries

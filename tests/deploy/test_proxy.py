@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.test_containerfile import ROOT
-from tests.deploy.topology import PATIENCE, PROGRAMS
-from tests.servers import free_port
+from testkit.servers import free_port
+from tests.deploy.topology import PATIENCE, PROGRAMS, ROOT
 
 pytestmark = pytest.mark.slow
 

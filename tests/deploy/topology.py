@@ -8,6 +8,8 @@ else is used as it is written. The images themselves are not used: their program
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import random
 import re
@@ -25,10 +27,17 @@ from typing import Any
 import containerfile
 import yaml
 
-from tests.deploy.test_containerfile import IMAGE, ROOT
-from tests.servers import modern_binaries, prepare_folder, without_root
+from testkit.servers import modern_binaries, prepare_folder, without_root
 
+ROOT = Path(__file__).parent.parent.parent
+STAGES = containerfile.parse((ROOT / "Containerfile").read_text(encoding="utf-8"))
+IMAGE = STAGES[-1]
 PATIENCE = 120
+PASSWORDS = {
+    "POSTGRES_PASSWORD": "super-1",
+    "MEMORIST_OWNER_PASSWORD": "owner-1",
+    "MEMORIST_LOGIN_PASSWORD": "login-1",
+}
 PROGRAMS = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 PROXY_COMMAND = ["haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]
 """What the entry point of the HAProxy image runs."""
@@ -74,7 +83,7 @@ class Topology:
             self.services[f"server-{number}"] = self.services["server-1"]
         for number in range(2, runners + 1):
             self.services[f"jobs-{number}"] = self.services["jobs"]
-        self.folder = prepare_folder(Path(tempfile.mkdtemp(prefix="retain-compose-")))
+        self.folder = prepare_folder(Path(tempfile.mkdtemp(prefix="memorist-compose-")))
         network = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}"
         self.addresses = {
             service: f"{network}.{number}" for number, service in enumerate(self.services, 1)
@@ -116,10 +125,10 @@ class Topology:
         image = settings["image"]
         env = {"PATH": PROGRAMS}
         variables: dict[str, str] = {}
-        if image == "localhost/retain":
+        if image == "localhost/memorist":
             variables = {name: IMAGE.env[name] for name in IMAGE.env if name != "PATH"}
             command = [*IMAGE.entrypoint, *settings.get("command", IMAGE.command)]
-        elif image == "localhost/retain-pgbouncer":
+        elif image == "localhost/memorist-pgbouncer":
             text = (ROOT / "deploy/pgbouncer/Containerfile").read_text(encoding="utf-8")
             command = containerfile.parse(text)[-1].command
         else:
@@ -275,3 +284,23 @@ class Topology:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+
+class Client:
+    """Calls one service over HTTP."""
+
+    def __init__(self, topology: Topology, service: str, port: int, key: str = "") -> None:
+        self.address = (topology.addresses[service], port)
+        self.key = key
+
+    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(*self.address, timeout=30)
+        headers = {"Content-Type": "application/json", "Host": "localhost:7700"}
+        headers |= {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
+        if self.key:
+            headers["X-API-Key"] = self.key
+        connection.request(method, path, json.dumps(body) if body else None, headers)
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        return response.status, json.loads(content) if content else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from retain import Memory, NewMessage
-from retain.jobs.backlog import count_backlog
-from tests.conftest import START, Now
+from memorist import Memory, NewMessage
+from memorist.jobs.backlog import count_backlog
+from testkit.clock import START, Now
+from testkit.memories import scope_of
 
 
 def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory], now: Now) -> None:
@@ -16,7 +17,7 @@ def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory]
         clock=now, summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1,
         consolidate="propose", retention_days=30,
     )  # fmt: skip
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     jobs = ("index", "summaries", "facts", "consolidations", "retention", "webhooks")
     nothing = dict.fromkeys(jobs, 0)
     me.sessions.add("s")
@@ -47,13 +48,9 @@ def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory]
 
 def test_disabled_jobs_have_no_backlog(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(
-        summary_enabled=False,
-        summary_threshold=3,
-        facts="off",
-        consolidate="off",
-        retention_days=0,
+        summary_enabled=False, summary_threshold=3, facts="off", consolidate="off", retention_days=0
     )
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
     long_ago = datetime.now(UTC) - timedelta(days=6)

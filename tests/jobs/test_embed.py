@@ -14,21 +14,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain import Memory, Scope
-from retain.base import clock
-from retain.base.errors import ModelUnavailable
-from retain.jobs import embed
-from retain.jobs.embed import EmbedJob, Lag, lag
-from retain.jobs.job import JobResult
-from retain.jobs.runner import JobRunner
-from retain.kinds.items.item import item_index_id, join_names
-from retain.search.embedders import embed_texts
-from retain.search.search_engine import Item
-from retain.storage import leases
-from retain.storage.database import Transaction
-from retain.storage.sqlite.engine import SqliteDatabase
-from retain.testing import FakeEmbedder, FakeService
-from tests.conftest import SERVERS, SETTINGS, START, Limited, Now
+from memorist import Memory, Scope
+from memorist.base import clock
+from memorist.base.errors import ModelUnavailable
+from memorist.jobs import embed
+from memorist.jobs.embed import EmbedJob, Lag, lag
+from memorist.jobs.job import JobResult
+from memorist.jobs.runner import JobRunner
+from memorist.kinds.items.item import item_index_id, join_names
+from memorist.search.embedders import embed_texts
+from memorist.search.search_engine import IndexRow
+from memorist.storage import leases
+from memorist.storage.database import Transaction
+from memorist.storage.sqlite.engine import SqliteDatabase
+from testkit.clock import START, Now
+from testkit.databases import SERVERS, SETTINGS
+from testkit.failures import raised
+from testkit.fake_embedder import FakeEmbedder
+from testkit.limited import Limited
+from testkit.memories import scope_of
+from testkit.model_service import FakeService
 
 Open = Callable[..., Memory]
 
@@ -40,7 +45,7 @@ def using(memory: Memory, embedder: Any) -> Memory:
 
 
 def mine(memory: Memory) -> Scope:
-    return memory.scope(tenant="acme", user="ada", agent="scout")
+    return scope_of(memory, "ada", "scout")
 
 
 def add_messages(memory: Memory, count: int, start: int = 0) -> list[str]:
@@ -274,7 +279,7 @@ def test_rows_that_have_vectors_already_move_the_mark(
 def test_the_mark_waits_for_running_transactions(
     mark: Any, after: int, top: int, snapshot: tuple[int, int], moved: Any
 ) -> None:
-    assert embed._Mark(*mark).moved(after, top, snapshot) == embed._Mark(*moved)
+    assert embed._VectorMark(*mark).moved(after, top, snapshot) == embed._VectorMark(*moved)
 
 
 def test_rows_of_other_tenants_move_the_mark(
@@ -344,7 +349,7 @@ def test_a_lost_vector_is_found_by_verify_and_restored_after_reindex(
 
 
 def test_verify_finds_a_vector_of_another_model(memory: Memory, fake: FakeEmbedder) -> None:
-    """As an older version of retain leaves it that runs beside this one."""
+    """As an older version of memorist leaves it that runs beside this one."""
     add_messages(using(memory, fake), 3)
     move_mark(memory)
     other = "update search_vectors set model = 'other' where tenant = :tenant"
@@ -404,7 +409,6 @@ def test_a_message_whose_predecessor_was_indexed_again_gets_its_vector(memory: M
 
 
 def test_a_row_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> None:
-    """P13."""
 
     def gone(text: str) -> bool:
         if text.endswith("topic0"):
@@ -453,7 +457,6 @@ def test_another_dimension_embeds_again(memory: Memory) -> None:
 
 
 def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbedder) -> None:
-    """B36."""
     add_messages(using(memory, fake), 3)
     memory.run_jobs()
     memory.database.write(
@@ -468,7 +471,7 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
     assert (
         "fake-16@1"
         in wrong[
-            "all vectors of a model have the same length (`retain reindex`, then `retain jobs`)"
+            "all vectors of a model have the same length (`memorist reindex`, then `memorist jobs`)"
         ]
     )
     memory.reindex()
@@ -520,27 +523,26 @@ def test_many_rows_are_read_in_batches(
 
 
 def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limited) -> None:
-    """T1."""
     limited(MODEL_RETRIES=0)
     with FakeService(dimension=8) as service:
         memory = open_memory(embedder="service:m", embedding_base_url=service.url)
         add_messages(memory, 3)
         assert memory.run_jobs().jobs["vectors"].done == 3
-        (call,) = memory.scope(tenant="acme").interactions.list()
+        (call,) = scope_of(memory).interactions.list()
         assert (call.route, call.model, call.tokens_in, call.error) == ("embed", "m", 9, "")
         add_messages(memory, 1, 3)
         service.misbehave("500")
         done = memory.run_jobs().jobs["vectors"]
         assert (done.failed, lag(memory.services, "acme").pending) == (1, 1)
-        assert "500" in memory.scope(tenant="acme").interactions.list()[0].error
+        assert "500" in scope_of(memory).interactions.list()[0].error
         hits = mine(memory).search("topic3")
         assert hits.hits[0].text == "message about topic3"
         assert "500" in hits.legs["vectors"]
 
 
 KILLED = """import os, sys
-from retain import Memory
-from retain.base.settings import Settings
+from memorist import Memory
+from memorist.base.settings import Settings
 class Deadly:
     identity, dimensions, family = "deadly-4@1", 4, "static"
     def embed(self, texts): os._exit(9)
@@ -587,8 +589,7 @@ def test_lag_of_an_embedder_without_identity(memory: Memory) -> None:
     add_messages(using(memory, Silent()), 2)
     done = memory.run_jobs().jobs["vectors"]
     assert (done.failed, done.done) == (1, 0)
-    with pytest.raises(ModelUnavailable):
-        lag(memory.services, "acme")
+    raised(ModelUnavailable, lag, memory.services, "acme")
 
 
 def test_lag_uses_the_database_clock(open_memory: Open, now: Now) -> None:
@@ -611,7 +612,7 @@ def test_lag_of_old_content_counts_from_the_last_round(open_memory: Open, now: N
     )
     using(memory, FakeEmbedder())
     memory.run_jobs()
-    again = [Item("messages", "s", "as if it was imported", START, 1, 9, "ada")]
+    again = [IndexRow("messages", "s", "as if it was imported", START, 1, 9, "ada")]
     memory.database.write("acme", lambda tx: memory.services.index.add(tx, again))
     now.pass_days(0.25)
     assert lag(memory.services, "acme") == Lag(1, clock.DAY / clock.SECOND / 4, "fake-16@1")

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import apsw
 import pytest
-from bench import growth
 
-from retain import Memory
-from retain.api.status import status
-from retain.base.settings import Settings
-from retain.jobs.backlog import count_backlog
-from retain.jobs.embed import lag
-from retain.jobs.runner import JobRunner, all_jobs
-from retain.storage import verify
-from retain.storage.sqlite import engine
+from bench import growth
+from memorist import Memory
+from memorist.base.settings import Settings
+from memorist.jobs.backlog import count_backlog
+from memorist.jobs.embed import lag
+from memorist.jobs.runner import JobRunner, all_jobs
+from memorist.storage.sqlite import engine
+from memorist.storage.transfer import verify
 
 SIZES = (400, 4000)
 MAX_RATIO = 1.5
@@ -61,7 +60,7 @@ def calls(memory: Memory) -> dict[str, Callable[[], object]]:
         **jobs,
         "all jobs": lambda: JobRunner(memory.services).run([growth.TENANT]),
         "counts": memory.counts,
-        "status": lambda: status(memory),
+        "status": memory.status.get,
         "lag": lambda: lag(memory.services, growth.TENANT),
         "backlog": lambda: count_backlog(memory.services, growth.TENANT),
         "sessions.list": lambda: me.sessions.list(limit=3),

@@ -13,22 +13,23 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, NewMessage, Scope
-from retain.api.status import job_problems
-from retain.base import clock
-from retain.base.errors import ModelUnavailable
-from retain.jobs import learn, session_marks
-from retain.jobs.backlog import count_backlog
-from retain.jobs.job import JobResult
-from retain.jobs.runner import JobRunner
-from retain.kinds.backdating import backdate_session
-from retain.kinds.facts import learning
-from retain.models import Models
-from retain.storage.database import Transaction
-from retain.testing import FailingModel, ModelRequest, ScriptedModel
-from tests.conftest import Now
-from tests.kinds.test_summaries import with_model
-from tests.recording import WorkCounter, recorded_calls
+from memorist import Memory, NewMessage, Scope
+from memorist.base import clock
+from memorist.base.errors import ModelUnavailable
+from memorist.jobs import learn, session_marks
+from memorist.jobs.backlog import count_backlog
+from memorist.jobs.job import JobResult
+from memorist.jobs.runner import JobRunner
+from memorist.jobs.status import job_problems
+from memorist.kinds.backdating import backdate_session
+from memorist.kinds.facts import learning
+from memorist.models import Models
+from memorist.storage.database import Transaction
+from memorist.testing import FailingModel, ModelRequest, ScriptedModel
+from testkit.clock import Now
+from testkit.memories import problems, scope_of
+from testkit.models import with_model
+from testkit.recording import WorkCounter, recorded_calls
 
 Open = Callable[..., Memory]
 NOTHING = json.dumps({"facts": []})
@@ -50,7 +51,7 @@ LISBON = {
 
 def talk(memory: Memory, *texts: str, session: str = "s", user: str = "ada") -> Scope:
     """Append turns of a user, a minute ago, and return the user's scope."""
-    me = memory.scope(tenant="acme", user=user, agent="scout")
+    me = scope_of(memory, user, "scout")
     if not any(item.id == session for item in me.sessions.list()):
         me.sessions.add(session)
     minute_ago = memory.database.read("acme", lambda tx: tx.now) - clock.MINUTE
@@ -128,7 +129,7 @@ def test_what_a_person_denied_is_not_learned_again(open_memory: Open) -> None:
     """Whether it was retracted, corrected, or undone."""
     memory = open_memory()
     me = talk(memory, "I live in Porto.", "I am allergic to nuts.")
-    person = memory.scope(tenant="acme", user="ada", source="user")
+    person = scope_of(memory, "ada", source="user")
     run(memory)
     porto, nuts = sorted(me.facts.list(), key=lambda fact: fact.topic, reverse=True)
     assert "Porto" in porto.statement
@@ -141,7 +142,7 @@ def test_what_a_person_denied_is_not_learned_again(open_memory: Open) -> None:
 
 def test_a_confirmed_contradiction_replaces_a_confirmed_fact(open_memory: Open) -> None:
     memory = open_memory()
-    person = memory.scope(tenant="acme", user="ada", source="user")
+    person = scope_of(memory, "ada", source="user")
     me = talk(memory, "I live in Porto.")
     run(memory)
     person.facts.confirm(me.facts.list()[0].id)
@@ -173,7 +174,7 @@ def test_learning_reads_only_the_facts_of_its_subject(open_memory: Open) -> None
     run(memory)
     few = count_work()
     talk(memory, *(f"I visited Town{n}." for n in range(2)), session="other", user="ben")
-    other = memory.scope(tenant="acme", user="ben", source="user")
+    other = scope_of(memory, "ben", source="user")
     for n in range(50):
         other.facts.add(f"The user likes food {n}.", evidence=["other#1"])
     assert count_work() <= few + 10
@@ -182,7 +183,7 @@ def test_learning_reads_only_the_facts_of_its_subject(open_memory: Open) -> None
 def test_a_user_settles_what_waits_for_review(open_memory: Open) -> None:
     """Until the message is removed."""
     memory = open_memory()
-    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    tool = scope_of(memory, "ada", "scout", source="tool")
     pending = tool.facts.add("The user lives in Porto.", predicate="lives in", object="Porto")
     me = talk(memory, "I live in Porto.")
     run(memory)
@@ -195,7 +196,7 @@ def test_a_user_settles_what_waits_for_review(open_memory: Open) -> None:
 
 def test_imported_turns_wait_for_review(open_memory: Open, now: Now) -> None:
     memory = open_memory(clock=now)
-    me = memory.scope(tenant="acme", user="ada", agent="scout", source="import")
+    me = scope_of(memory, "ada", "scout", source="import")
     me.sessions.add("old", attributes={"import": "chatgpt"})
     me.messages.append("old", "user", "I live in Porto.")
     run(memory)
@@ -279,8 +280,10 @@ def test_bad_answers_are_asked_for_less_often_and_then_given_up(
         worker.run()
         now.micros += 30 * clock.SECOND
     assert len(model.requests) == 5
-    (problem,) = job_problems(memory, ["acme"])
-    assert problem.startswith("Facts of session s: failed 5 times, given up for a day. BadAnswer")
+    (problem,) = job_problems(memory.services, ["acme"])
+    assert problem.problem.startswith(
+        "Facts of session s: failed 5 times, given up for a day. BadAnswer"
+    )
     assert count_backlog(memory.services, "acme")["facts"] == 1
     now.pass_days(1)
     worker.run()
@@ -322,7 +325,8 @@ def test_the_tokens_of_a_day_are_limited(open_memory: Open, now: Now) -> None:
     assert 1 <= spent < 8
     assert run(memory).done == 0
     (problem,) = learn.problems(memory.services, "acme")
-    assert "of 20,000 tokens were used within 24 hours" in problem
+    assert "of 20,000 tokens were used within 24 hours" in problem.problem
+    assert "facts_tokens_per_day" in problem.todo
     talk(memory, "Hello.", session="other", user="bob")
     assert len(model.requests) == spent
     now.pass_days(1.01)
@@ -350,7 +354,7 @@ def test_a_running_conversation_is_read_after_a_pause(open_memory: Open, now: No
     """One call for several turns costs less; many turns do not wait."""
     model = ScriptedModel(NOTHING)
     memory = with_model(open_memory(clock=now, facts="model"), model)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
     me.messages.append("s", "user", "Hello.")
     assert run(memory) == JobResult(left=1)
@@ -529,7 +533,7 @@ def test_a_message_removed_meanwhile_leaves_nothing(open_memory: Open) -> None:
     assert me.facts.list(include_replaced=True).items == []
     assert "Lisbon" not in model.requests[-1].prompt
     assert len(model.requests) == 2
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def test_a_session_removed_meanwhile_is_no_failure(open_memory: Open) -> None:
@@ -540,11 +544,11 @@ def test_a_session_removed_meanwhile_is_no_failure(open_memory: Open) -> None:
 
 def test_a_user_erased_meanwhile_leaves_nothing(open_memory: Open) -> None:
     memory, me, result, _ = meanwhile(
-        open_memory, lambda _, memory: memory.erase(tenant="acme", user="ada")
+        open_memory, lambda _, memory: memory.scope(tenant="acme").admin.users.erase("ada")
     )
     assert result == JobResult()
     assert me.facts.list(include_replaced=True).items == []
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def test_a_user_erased_during_a_commit_leaves_nothing(
@@ -565,11 +569,11 @@ def test_a_user_erased_during_a_commit_leaves_nothing(
     worker = threading.Thread(target=run, args=(memory,))
     worker.start()
     assert is_written.wait(10)
-    memory.erase(tenant="acme", user="ada")
+    memory.scope(tenant="acme").admin.users.erase("ada")
     worker.join()
     left = {table: count for table, count in memory.counts(exact=True).items() if count}
     assert not {table for table in left if table.startswith(("fact", "messages", "sessions"))}
-    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert problems(memory) == []
 
 
 def test_two_workers_do_not_read_the_same_turns(open_memory: Open) -> None:

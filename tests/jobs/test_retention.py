@@ -13,17 +13,22 @@ from typing import Any
 import apsw
 import pytest
 
-from retain import Memory, Scope
-from retain.base import clock
-from retain.base.errors import Invalid, NotFound, Unreachable
-from retain.jobs import retention
-from retain.jobs.runner import JobRunner
-from retain.storage import files
-from retain.storage.database import Transaction, Work
-from retain.storage.sqlite import maintenance
-from retain.testing import with_faults
-from tests.conftest import Now, one_engine
-from tests.storage.behind import fill, hashes, raw
+from memorist import Memory, Scope
+from memorist.admin.browser_sessions import BrowserSessions
+from memorist.base import clock
+from memorist.base.errors import NotFound, Unreachable
+from memorist.jobs import retention
+from memorist.jobs.runner import JobRunner
+from memorist.storage import files, leases
+from memorist.storage.checksum import checksum
+from memorist.storage.database import Transaction, Work
+from memorist.storage.sqlite import maintenance
+from testkit.clock import Now
+from testkit.databases import one_engine
+from testkit.failures import invalid, raised
+from testkit.faults import with_faults
+from testkit.memories import scope_of
+from testkit.rows import fill, hashes, raw
 
 START = 20_000 * clock.DAY
 
@@ -78,8 +83,7 @@ def test_only_messages_older_than_the_limit_are_removed(
     assert memory.purge(days=4).messages == 1
     assert memory.purge(days=4).messages == 0
     assert [message.seq for message in me.messages.list("s")] == seqs(me) == [8, 9, 10]
-    with pytest.raises(NotFound):
-        me.messages.get("s", 7)
+    raised(NotFound, me.messages.get, "s", 7)
     assert all(finding.ok for finding in memory.verify())
 
 
@@ -176,9 +180,10 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
 
 def plant_state(count: int) -> Callable[[Transaction], None]:
     """Add many keys of the tenant that expire at once, in one write."""
-    rows = [{"key": f"k{n}"} for n in range(count)]
-    sql = """insert into state (tenant, area, key, value, version, expires_at, created_at, updated_at)
-             values (:tenant, 'tenant', :key, '1', 1, :now + 1, :now, :now)"""
+    rows = [{"key": f"k{n}", "checksum": checksum("1")} for n in range(count)]
+    sql = """insert into state (tenant, area, key, value, version, expires_at, created_at, updated_at,
+                                checksum)
+             values (:tenant, 'tenant', :key, '1', 1, :now + 1, :now, :now, :checksum)"""
     return lambda tx: tx.many(sql, rows)
 
 
@@ -198,7 +203,7 @@ def test_a_purge_merges_the_index_before_most_rows_are_gone(
 
     monkeypatch.setattr(maintenance, "removed_rows", record)
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", clock=time_) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.sessions.add("s")
         add_messages(me, 1000)
         time_.pass_days(40)
@@ -216,7 +221,7 @@ def test_writers_and_readers_continue_during_a_purge(open_memory: Callable[..., 
     """Nobody fails, order is kept, and new data survives."""
     time_ = Time()
     memory = open_memory(clock=time_, wait_seconds=3.0)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
     for _ in range(4):
         add_messages(me, 500)
@@ -338,7 +343,7 @@ def test_every_tenant_is_purged_and_other_data_stays(
     before = hashes(url, stored)
     assert memory.purge(days=7).messages == 6
     assert hashes(url, stored) == before
-    assert len(memory.scope(tenant="acme").messages.window("acme ada 1")) == 13
+    assert len(scope_of(memory).messages.window("acme ada 1")) == 13
 
 
 def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
@@ -353,12 +358,10 @@ def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
     assert seqs(memory.scope(tenant="other")) == [1, 2, 3]
 
 
-def test_the_setting_is_the_default(
-    open_memory: Callable[..., Memory],
-) -> None:
+def test_the_setting_is_the_default(open_memory: Callable[..., Memory]) -> None:
     time_ = Time()
     memory = open_memory(clock=time_, retention_days=7)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
     add_messages(me, 3)
     time_.pass_days(8)
@@ -367,17 +370,31 @@ def test_the_setting_is_the_default(
     assert memory.purge().messages == 3
 
 
+@pytest.mark.parametrize("sweeps", [Memory.purge, Memory.run_jobs])
+def test_expired_rows_of_the_system_are_deleted(
+    sweeps: Callable[[Memory], object], open_memory: Callable[..., Memory], url: str
+) -> None:
+    time_ = Time()
+    memory = open_memory(clock=time_)
+    key = memory.scope(tenant="acme").admin.keys.add("browser")
+    BrowserSessions(memory.database).add("acme", key.id)
+    leases.claim(memory.database, "acme", "a job that was killed", 60)
+    time_.pass_days(60)
+    sweeps(memory)
+    with raw(url) as database:
+        assert database.all("select what from leases where what like 'a job%'") == []
+        assert database.all("select digest from signins") == []
+
+
 @pytest.mark.parametrize("days", [0, -1, True, float("nan"), float("inf"), 1e9])
 def test_an_invalid_number_of_days_is_rejected(memory: Memory, days: float) -> None:
-    with pytest.raises(Invalid) as error:
-        memory.purge(days=days)
-    assert error.value.field == "days"
+    invalid("days", memory.purge, days=days)
 
 
 def test_concurrent_purges_do_not_reset_numbering(open_memory: Callable[..., Memory]) -> None:
     """P4: the second waits for the session's lock, and must read again before it writes."""
     memories = [open_memory() for _ in range(4)]
-    me = memories[0].scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memories[0], "ada", "scout")
     me.sessions.add("s")
     for _ in range(20):
         old = datetime(2020, 1, 1, tzinfo=UTC)
@@ -411,7 +428,7 @@ def test_a_purge_of_almost_everything_ends(
             time_.pass_days(1)
             add_messages(me, 1)
 
-    monkeypatch.setattr("retain.storage.pace.sleep", meanwhile)
+    monkeypatch.setattr("memorist.storage.pace.sleep", meanwhile)
     assert memory.purge(days=1e-9).messages == 6
     assert seqs(me) == [4, 5]
     assert [finding for finding in memory.verify() if finding.problem] == []
@@ -420,9 +437,9 @@ def test_a_purge_of_almost_everything_ends(
 def test_jobs_remove_old_messages_by_themselves(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
-    """Once an hour, without `retain purge`."""
+    """Once an hour, without `memorist purge`."""
     memory = open_memory(clock=now, retention_days=30, embedder="none")
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
     me.messages.append("s", "user", "old")
     me.state.set("soon gone", 1, ttl=60)
@@ -439,7 +456,7 @@ def test_jobs_remove_old_messages_by_themselves(
 
 def test_jobs_keep_messages_without_retention(open_memory: Callable[..., Memory], now: Now) -> None:
     memory = open_memory(clock=now, embedder="none")
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
     me.messages.append("s", "user", "old")
     now.pass_days(1000)
@@ -452,7 +469,7 @@ def test_jobs_remove_contents_that_never_got_a_reference(
 ) -> None:
     """As after a crash between storing a large content and adding its reference."""
     memory = open_memory(clock=now, embedder="none")
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     me.refs.add("A content that is used.", "used", key="used")
 
     def stage(tx: Transaction) -> None:
@@ -481,7 +498,7 @@ def test_the_job_runs_while_the_disk_is_nearly_full(
     open_memory: Callable[..., Memory], time_: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_memory(clock=time_) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.sessions.add("s")
         add_messages(me, 3)
         time_.pass_days(31)
@@ -496,10 +513,9 @@ def test_a_failed_job_runs_again_within_the_hour(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
     memory, faults = with_faults(open_memory(clock=now, embedder="none"))
-    memory.scope(tenant="acme").state.set("soon gone", 1, ttl=60, area="tenant")
+    scope_of(memory).state.set("soon gone", 1, ttl=60, area="tenant")
     now.pass_days(1)
     job = retention.RetentionJob()
     faults.kill("write", at=2)
-    with pytest.raises(Unreachable):
-        job.run(memory.services, "acme")
+    raised(Unreachable, job.run, memory.services, "acme")
     assert job.run(memory.services, "acme").done == 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from retain import Memory
-from retain.base.errors import Busy, Unreachable
-from retain.jobs import runner as module
-from retain.jobs.job import Job, JobResult, Progress, Stopped
-from retain.jobs.runner import JobRunner
-from retain.kinds.kind import Services
-from tests.conftest import one_engine
+from memorist import Memory
+from memorist.base.errors import Busy, Unreachable
+from memorist.jobs import runner as module
+from memorist.jobs.job import Job, JobResult, Progress, Stopped
+from memorist.jobs.runner import JobRunner
+from memorist.kinds.kind import Services
+from testkit.databases import one_engine
 
 
 @one_engine

@@ -12,16 +12,19 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import Invalid, NotFound, TooLarge
-from retain.kinds.checkpoints import checkpoint, checkpoints
-from retain.kinds.checkpoints.checkpoint import Write
-from retain.kinds.checkpoints.checkpoints import Checkpoints
-from retain.storage.database import Transaction
-from retain.storage.sqlite.engine import SqliteTransaction
-from retain.testing import with_faults
-from tests.conftest import Now, one_engine
-from tests.recording import WorkCounter, recorded_calls
+from memorist import Memory, Scope
+from memorist.base.errors import NotFound, TooLarge
+from memorist.kinds.checkpoints import checkpoint, checkpoints
+from memorist.kinds.checkpoints.checkpoint import Write
+from memorist.kinds.checkpoints.checkpoints import Checkpoints
+from memorist.storage.database import Transaction
+from memorist.storage.sqlite.engine import SqliteTransaction
+from testkit.clock import Now
+from testkit.databases import one_engine
+from testkit.failures import invalid, raised
+from testkit.faults import with_faults
+from testkit.memories import scope_of
+from testkit.recording import WorkCounter, recorded_calls
 
 BINARY = bytes(range(256))
 
@@ -59,13 +62,8 @@ def test_a_checkpoint_round_trips(me: Scope) -> None:
         "t é", "x", ("msgpack", BINARY[::-1]), ns=ns, versions=versions, values=values
     )
     stored = me.checkpoints.get("t é", ns=ns)
-    assert (stored.thread, stored.ns, stored.id, stored.parent, stored.metadata) == (
-        "t é",
-        ns,
-        "x",
-        None,
-        {},
-    )
+    assert (stored.thread, stored.ns, stored.id, stored.parent) == ("t é", ns, "x", None)
+    assert stored.metadata == {}
     assert stored.state == ("msgpack", BINARY[::-1])
     assert stored.values == {channel: value for (channel, _), value in values.items()}
     assert stored.versions == versions
@@ -73,12 +71,8 @@ def test_a_checkpoint_round_trips(me: Scope) -> None:
         "t é", "x", ("bytes", b"new"), ns=ns, parent="w", metadata={"a": [1.5, None]}
     )
     again = me.checkpoints.get("t é", ns=ns, id="x")
-    assert (again.state, again.parent, again.metadata, again.values) == (
-        ("bytes", b"new"),
-        "w",
-        {"a": [1.5, None]},
-        {},
-    )
+    assert (again.state, again.parent) == (("bytes", b"new"), "w")
+    assert (again.metadata, again.values) == ({"a": [1.5, None]}, {})
     assert again.created_at == stored.created_at
 
 
@@ -87,8 +81,7 @@ def test_a_write_is_stored_once(me: Scope) -> None:
     me.checkpoints.write(
         "t", "1", [Write("b", 1, "x", ("bytes", b"1")), Write("b", 0, "x", ("bytes", b"0"))]
     )
-    with pytest.raises(NotFound):
-        me.checkpoints.get("t")
+    raised(NotFound, me.checkpoints.get, "t")
     me.checkpoints.add("t", "1", ("null", b""))
     me.checkpoints.write(
         "t",
@@ -134,7 +127,7 @@ def test_lists(me: Scope) -> None:
 
 def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     """Threads of a user and those of the tenant are separate."""
-    everyone, bob = memory.scope(tenant="acme"), memory.scope(tenant="acme", user="bob")
+    everyone, bob = scope_of(memory), scope_of(memory, "bob")
     for scope, text in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
         scope.checkpoints.add("t", "1", ("bytes", text), metadata={"run_id": "r"})
     assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [
@@ -147,7 +140,7 @@ def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     bob.checkpoints.add("t", "2", ("null", b""))
     bob.checkpoints.remove("t")
     assert [len(scope.checkpoints.list()) for scope in (me, everyone, bob)] == [1, 1, 0]
-    assert memory.erase("ada", tenant="acme").removed["checkpoints"] == 1
+    assert memory.scope(tenant="acme").admin.users.erase("ada").removed["checkpoints"] == 1
     assert everyone.checkpoints.get("t").state[1] == b"all"
 
 
@@ -166,8 +159,7 @@ def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
     assert (rows(memory, "channel_values"), rows(memory, "checkpoint_writes")) == (2, 0)
     assert me.checkpoints.remove_runs(["late"]) == 1
     assert [rows(memory, table.name) for table in Checkpoints.tables] == [0, 0, 0, 0]
-    with pytest.raises(NotFound):
-        me.checkpoints.remove("t")
+    raised(NotFound, me.checkpoints.remove, "t")
 
 
 def test_pruning_keeps_what_the_newest_step_needs(memory: Memory, me: Scope) -> None:
@@ -299,7 +291,7 @@ def test_a_cycle_of_parents_terminates(me: Scope) -> None:
 def test_retention_removes_whole_threads(open_memory: Callable[..., Memory], now: Now) -> None:
     """A thread without recent runs is removed completely; an active one is kept completely."""
     memory = open_memory(clock=now)
-    me = memory.scope(tenant="acme", user="ada")
+    me = scope_of(memory, "ada")
     for thread in ("old", "going on"):
         steps(me, thread, 2)
     now.pass_days(10)
@@ -361,7 +353,7 @@ def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
     much as with 10.
     """
     faulty_memory, faults = with_faults(memory)
-    watched = faulty_memory.scope(tenant="acme", user="ada", agent="scout").checkpoints
+    watched = scope_of(faulty_memory, "ada", "scout").checkpoints
     counter = WorkCounter("threads", "checkpoints", "channel_values", "checkpoint_writes")
     faults.wrap(counter)
     cost: dict[int, list[int]] = {}
@@ -412,20 +404,24 @@ def test_unchanged_values_are_stored_once(memory: Memory, me: Scope) -> None:
 @one_engine
 def test_invalid_checkpoints_are_rejected(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each error names the field."""
-    with pytest.raises(Invalid, match="metadata"):
-        me.checkpoints.add("t", "1", ("null", b""), metadata=["x"])
-    with pytest.raises(Invalid, match="metadata"):
-        me.checkpoints.add("t", "1", ("null", b""), metadata={"x": object()})
+    invalid("metadata", me.checkpoints.add, "t", "1", ("null", b""), metadata=["x"])
+    invalid("metadata", me.checkpoints.add, "t", "1", ("null", b""), metadata={"x": object()})
     for ns in (7, "a\0b"):
-        with pytest.raises(Invalid, match="ns"):
-            me.checkpoints.get("t", ns=ns)  # type: ignore[arg-type]
-    with pytest.raises(TooLarge, match="ns"):
-        me.checkpoints.get("t", ns="x|" * 5000)
+        invalid("ns", me.checkpoints.get, "t", ns=ns)
+    assert raised(TooLarge, me.checkpoints.get, "t", ns="x|" * 5000).field == "ns"
     monkeypatch.setattr(checkpoint, "MAX_BYTES", 10)
-    with pytest.raises(TooLarge, match="big"):
-        me.checkpoints.add("t", "1", ("null", b""), values={("big", "1"): ("bytes", b"x" * 11)})
-    with pytest.raises(Invalid, match="type"):
-        me.checkpoints.add("t", "1", ("two words", b""))
+    assert (
+        raised(
+            TooLarge,
+            me.checkpoints.add,
+            "t",
+            "1",
+            ("null", b""),
+            values={("big", "1"): ("bytes", b"x" * 11)},
+        ).field
+        == "big"
+    )
+    invalid("type", me.checkpoints.add, "t", "1", ("two words", b""))
     assert ids(me) == []
 
 
@@ -443,6 +439,6 @@ def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> 
 @one_engine
 def test_secrets_in_the_metadata_are_masked(open_memory: Callable[..., Memory]) -> None:
     """The run configuration is copied into the metadata, including credentials."""
-    me = open_memory(secrets="mask").scope(tenant="acme", user="ada")
+    me = scope_of(open_memory(secrets="mask"), "ada")
     me.checkpoints.add("t", "1", ("null", b""), metadata={"key": "sk-proj-" + "a1B2" * 12})
     assert me.checkpoints.get("t").metadata == {"key": "[secret: openai-key …a1B2]"}

@@ -4,29 +4,33 @@ B4, B5.
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base import clock
-from retain.base.errors import (
+from memorist import Memory, Scope
+from memorist.base import clock
+from memorist.base.errors import (
     BadAnswer,
     Conflict,
     Forbidden,
-    Invalid,
+    ModelError,
     ModelUnavailable,
     NotFound,
     PartlyAnswered,
 )
-from retain.models import Model, Models
-from retain.testing import FailingModel, ModelRequest, ScriptedModel
-from tests.conftest import SETTINGS, START, Now
+from memorist.kinds.consolidations import Consolidation
+from memorist.models import Model, Models
+from memorist.testing import FailingModel, ModelRequest, ScriptedModel
+from testkit.clock import START, Now
+from testkit.databases import SETTINGS
+from testkit.examples import exported
+from testkit.failures import invalid, raised
+from testkit.memories import problems, scope_of
 
 RATES = ("Ada compared ferry prices to Porto.", "The ferry to Porto costs 80 euros.", "It rained.")
 
@@ -52,7 +56,7 @@ Open = Callable[..., Memory]
 
 
 def scout(memory: Memory, user: str | None = "ada") -> Scope:
-    return memory.scope(tenant="acme", user=user, agent="scout")
+    return scope_of(memory, user, "scout")
 
 
 def write(me: Scope, now: Now, *contents: str) -> list[str]:
@@ -71,20 +75,14 @@ def model_answer(*memories: tuple[Any, Any]) -> str:
     )
 
 
-def exported(memory: Memory, **which: Any) -> bytes:
-    out = io.BytesIO()
-    memory.export(out, **which)
-    return out.getvalue()
+def texts(consolidations: Iterable[Consolidation]) -> list[str]:
+    return [item.content for item in consolidations]
 
 
 def remembered(memory: Memory) -> list[bytes]:
     """Return everything stored except interactions and totals."""
     _, *rows, _ = exported(memory).splitlines()
     return [row for row in rows if b'"interactions"' not in row]
-
-
-def problems(memory: Memory) -> list[str]:
-    return [finding.problem for finding in memory.verify() if not finding.ok]
 
 
 # -- by a model -------------------------------------------------------------------------------------------------------
@@ -98,17 +96,10 @@ def test_a_proposal_records_its_sources(opened: Open, now: Now) -> None:
     journal = write(me, now)
     before = me.entries.export()
     (consolidation,) = me.consolidations.propose()
-    assert (consolidation.agent, consolidation.status, consolidation.content) == (
-        "scout",
-        "proposed",
-        "The ferry to Porto costs 80 euros.",
-    )
-    assert (
-        consolidation.model,
-        consolidation.user,
-        consolidation.entry_id,
-        consolidation.decided_at,
-    ) == ("m", "ada", None, None)
+    assert consolidation.content == "The ferry to Porto costs 80 euros."
+    assert (consolidation.agent, consolidation.status) == ("scout", "proposed")
+    assert (consolidation.model, consolidation.user) == ("m", "ada")
+    assert (consolidation.entry_id, consolidation.decided_at) == (None, None)
     assert list(consolidation.sources) == [journal[1], journal[0]]
     assert me.consolidations.get(consolidation.id) == consolidation
     assert me.entries.export() == before
@@ -152,22 +143,16 @@ def test_only_entries_of_the_right_age_are_considered(opened: Open, now: Now) ->
     model = ScriptedModel(model_answer())
     me = scout(opened(model))
     day = clock.DAY
-    edges = {
-        "too old": 14 * day,
-        "oldest": 14 * day - 1,
-        "youngest": 5 * day,
-        "too young": 5 * day - 1,
-    }
-    for content, age in edges.items():
+    edges = (14 * day, 14 * day - 1, 5 * day, 5 * day - 1)
+    names = ("too old", "oldest", "youngest", "too young")
+    for content, age in zip(names, edges, strict=True):
         now.micros = START - age
         me.entries.add(content)
         me.entries.add("core", kind="core")
     now.micros = START
     me.consolidations.propose(days=5)
-    assert [line.split("] ")[1] for line in model.requests[0].prompt.splitlines()] == [
-        "oldest",
-        "youngest",
-    ]
+    lines = model.requests[0].prompt.splitlines()
+    assert [line.split("] ")[1] for line in lines] == ["oldest", "youngest"]
     assert me.entries.counts() == {"core": 4, "journal": 4}
 
 
@@ -189,7 +174,7 @@ def test_a_proposal_never_mixes_users(opened: Open, now: Now) -> None:
     ]  # fmt: skip
     for item in created:
         scout(memory, None).consolidations.accept(item.id)
-    memory.erase("bob", tenant="acme")
+    memory.scope(tenant="acme").admin.users.erase("bob")
     assert b"from bob" not in exported(memory)
     assert memory.counts()["consolidations"] == 2
     assert scout(memory, None).entries.counts() == {"core": 2, "journal": 2}
@@ -202,11 +187,7 @@ def test_many_entries_take_several_calls(opened: Open, now: Now) -> None:
     )
     me = scout(opened(model))
     write(me, now, *[f"thing {n}" for n in range(95)])
-    assert sorted(consolidation.content for consolidation in me.consolidations.propose()) == [
-        "kept 15",
-        "kept 40",
-        "kept 40",
-    ]
+    assert sorted(texts(me.consolidations.propose())) == ["kept 15", "kept 40", "kept 40"]
     large = ScriptedModel(model_answer())
     you = scout(opened(large))
     write(you, now, *["語" * 9_000 for _ in range(3)])
@@ -260,33 +241,21 @@ def test_an_invalid_answer_changes_nothing(opened: Open, now: Now, answer: str) 
     assert remembered(memory) == before != []
 
 
-def test_an_entry_id_is_no_source(opened: Open, now: Now) -> None:
-    """A model cites numbers, so ids it may have seen have no meaning."""
-    memory = opened(None)
-    foreign = memory.scope(tenant="acme", user=None, agent="critic").entries.add("of critic").id
-    me = scout(opened(ScriptedModel(model_answer(("x", [foreign])))))
-    write(me, now)
-    with pytest.raises(BadAnswer):
-        me.consolidations.propose()
-    assert list(me.consolidations.list()) == []
-
-
 def test_a_fenced_answer_is_accepted(opened: Open, now: Now) -> None:
     me = scout(
         opened(ScriptedModel(f"Here you are:\n```json\n{model_answer(('Ferry.', [1]))}\n```\n"))
     )
     write(me, now)
-    assert [consolidation.content for consolidation in me.consolidations.propose()] == ["Ferry."]
+    assert texts(me.consolidations.propose()) == ["Ferry."]
 
 
-def test_a_failing_model_changes_nothing(opened: Open, now: Now) -> None:
-    """The error is raised, and the next call tries again."""
-    memory = opened(FailingModel())
+@pytest.mark.parametrize("fails", [FailingModel(), ScriptedModel("nonsense")], ids=["no", "bad"])
+def test_the_next_call_after_a_failure_tries_again(opened: Open, now: Now, fails: Model) -> None:
+    memory = opened(fails)
     me = scout(memory)
     write(me, now)
     before = remembered(memory)
-    with pytest.raises(ModelUnavailable):
-        me.consolidations.propose()
+    raised(ModelError, me.consolidations.propose)
     assert remembered(memory) == before != []
     again = scout(opened(ScriptedModel(model_answer(("Ferry.", [1])))))
     assert len(again.consolidations.propose()) == 1
@@ -308,16 +277,10 @@ def test_an_invalid_answer_does_not_discard_valid_ones(opened: Open, now: Now) -
         "The model 'scripted' answered 1 of 2 questions, and those results are kept. The first error: answer: is "
         """not valid JSON (Expecting value at line 1, column 1); a JSON string needs double quotes: '"like this"'."""
     )
-    assert [
-        consolidation.content for consolidation in me.consolidations.list(status="proposed")
-    ] == ["kept"]
+    assert texts(me.consolidations.list(status="proposed")) == ["kept"]
     created = me.consolidations.propose()
     assert [len(request.prompt.splitlines()) for request in model.requests] == [40, 20, 8, 8, 4]
-    assert [consolidation.sources[0] for consolidation in created] == [
-        journal[40],
-        journal[48],
-        journal[56],
-    ]
+    assert [item.sources[0] for item in created] == [journal[n] for n in (40, 48, 56)]
     assert me.consolidations.propose() == []
     assert len(model.requests) == 5
     assert problems(memory) == []
@@ -327,11 +290,9 @@ def test_an_invalid_first_answer_does_not_stop_the_rest(opened: Open, now: Now) 
     """The later parts are still processed."""
     me = scout(opened(ScriptedModel("nonsense", model_answer(("kept", [1])))))
     journal = write(me, now, *[f"thing {n}" for n in range(60)])
-    with pytest.raises(PartlyAnswered):
-        me.consolidations.propose()
-    assert [
-        list(consolidation.sources) for consolidation in me.consolidations.list(status="proposed")
-    ] == [[journal[40]]]
+    raised(PartlyAnswered, me.consolidations.propose)
+    (kept,) = me.consolidations.list(status="proposed")
+    assert list(kept.sources) == [journal[40]]
 
 
 def test_an_entry_gets_at_most_three_attempts(opened: Open, now: Now) -> None:
@@ -352,8 +313,7 @@ def test_an_entry_gets_at_most_three_attempts(opened: Open, now: Now) -> None:
     passed = me.consolidations.list(status="passed")
     assert sorted(item.sources[0] for item in passed) == sorted(journal)
     me.entries.edit(journal[3], "in other words")
-    with pytest.raises(BadAnswer):
-        me.consolidations.propose()
+    raised(BadAnswer, me.consolidations.propose)
     assert model.requests[-1].prompt == "1. [2025-10-09] in other words"
     assert len(model.requests) == 14
 
@@ -369,9 +329,8 @@ def test_skipped_entries_are_not_resent_when_one_changes(opened: Open, now: Now)
     me.entries.remove(journal[1])
     me.consolidations.propose()
     assert [request.prompt for request in model.requests[1:]] == ["1. [2025-10-09] other words"]
-    assert sorted(
-        list(consolidation.sources) for consolidation in me.consolidations.list()
-    ) == sorted([[journal[2]], [journal[0]]])
+    listed = sorted(list(item.sources) for item in me.consolidations.list())
+    assert listed == sorted([[journal[2]], [journal[0]]])
     assert problems(memory) == []
 
 
@@ -381,11 +340,8 @@ def test_a_model_outage_stops_without_counting_an_attempt(opened: Open, now: Now
     model = ScriptedModel(model_answer(("kept", [1])), failing, model_answer())
     me = scout(opened(model))
     write(me, now, *[f"thing {n}" for n in range(95)])
-    with pytest.raises(PartlyAnswered):
-        me.consolidations.propose()
-    assert [
-        consolidation.content for consolidation in me.consolidations.list(status="proposed")
-    ] == ["kept"]
+    raised(PartlyAnswered, me.consolidations.propose)
+    assert texts(me.consolidations.list(status="proposed")) == ["kept"]
     me.consolidations.propose()
     assert [len(request.prompt.splitlines()) for request in model.requests] == [40, 40, 40, 15]
 
@@ -406,16 +362,10 @@ def test_changes_during_a_model_call_are_not_overwritten(opened: Open, now: Now)
 
     created = scout(opened(ScriptedModel(think))).consolidations.propose()
     assert [item.content for item in created] == ["from four"]
-    assert [list(item.sources) for item in me.consolidations.list(status="passed")] == [
-        [journal[4]]
-    ]
-    assert {entry.content for entry in me.entries.list()} == {
-        "one, corrected",
-        "two",
-        "four",
-        "five",
-        "added meanwhile",
-    }
+    (passed,) = me.consolidations.list(status="passed")
+    assert list(passed.sources) == [journal[4]]
+    entries = {entry.content for entry in me.entries.list()}
+    assert entries == {"one, corrected", "two", "four", "five", "added meanwhile"}
     assert b"from three" not in exported(memory)
     assert problems(memory) == []
 
@@ -432,9 +382,7 @@ def test_concurrent_proposals_use_an_entry_once(opened: Open, now: Now) -> None:
         return model_answer(("by me", [2, 3]))
 
     assert scout(opened(ScriptedModel(think))).consolidations.propose() == []
-    assert [
-        consolidation.content for consolidation in me.consolidations.list(status="proposed")
-    ] == ["by the other"]
+    assert texts(me.consolidations.list(status="proposed")) == ["by the other"]
 
 
 def test_eight_threads_use_no_entry_twice(opened: Open, now: Now) -> None:
@@ -515,18 +463,13 @@ def proposed(opened: Open, now: Now) -> Any:
 
 
 def test_accepting_creates_a_core_entry_once(opened: Open, now: Now, proposed: Any) -> None:
-    """J7."""
     me, id = proposed
     before = me.entries.export()
     now.micros += 1
     accepted = me.consolidations.accept(id)
     entry = me.entries.get(accepted.entry_id)
-    assert (entry.kind, entry.content, entry.agent, entry.user) == (
-        "core",
-        "The ferry costs 80 euros.",
-        "scout",
-        "ada",
-    )
+    assert (entry.kind, entry.agent, entry.user) == ("core", "scout", "ada")
+    assert entry.content == "The ferry costs 80 euros."
     assert accepted.status == "accepted"
     assert accepted.decided_at == entry.created_at
     now.micros += 1
@@ -554,14 +497,12 @@ def test_a_core_entry_has_the_least_trusted_source(
     """Whoever accepts it, text from a tool does not gain an administrator's trust."""
     memory = opened(ScriptedModel(model_answer(("all together", list(range(1, len(sources) + 1))))))
     for source in sources:
-        memory.scope(tenant="acme", user="ada", agent="scout", source=source).entries.add(
-            f"by {source}"
-        )
+        scope_of(memory, "ada", "scout", source=source).entries.add(f"by {source}")
         now.micros += 1
     now.pass_days(6)
     (consolidation,) = scout(memory).consolidations.propose()
     assert consolidation.source == least
-    admin = memory.scope(tenant="acme", source="admin")
+    admin = scope_of(memory, source="admin")
     entry = admin.entries.get(admin.consolidations.accept(consolidation.id).entry_id or "")
     assert entry.source == least
     admin.entries.remove(consolidation.sources[sources.index(least)])
@@ -573,15 +514,8 @@ def test_a_core_entry_has_the_least_trusted_source(
 def test_16_concurrent_accepts_create_one_entry(proposed: Any) -> None:
     me, id = proposed
     with ThreadPoolExecutor(16) as threads:
-        assert (
-            len(
-                {
-                    item.entry_id
-                    for item in threads.map(lambda _: me.consolidations.accept(id), range(16))
-                }
-            )
-            == 1
-        )
+        accepted = list(threads.map(lambda _: me.consolidations.accept(id), range(16)))
+    assert len({item.entry_id for item in accepted}) == 1
     assert me.entries.counts() == {"core": 1, "journal": 3}
 
 
@@ -594,11 +528,8 @@ def test_undo_removes_only_the_core_entry(opened: Open, proposed: Any) -> None:
     assert str(error.value) == f"consolidation {id!r} is proposed, not accepted."
     me.consolidations.accept(id)
     undone = me.consolidations.undo(id)
-    assert (undone.status, undone.entry_id, undone.content) == (
-        "undone",
-        None,
-        "The ferry costs 80 euros.",
-    )
+    assert (undone.status, undone.entry_id) == ("undone", None)
+    assert undone.content == "The ferry costs 80 euros."
     assert me.entries.export() == before
     assert me.consolidations.undo(id) == undone
     assert me.consolidations.propose() == []
@@ -647,8 +578,7 @@ def test_a_proposal_is_dropped_with_its_sources(
         me.consolidations.accept(id)
         me.consolidations.undo(id)
     me.entries.remove(source) if change == "remove" else me.entries.edit(source, "something else")
-    with pytest.raises(NotFound):
-        me.consolidations.get(id)
+    raised(NotFound, me.consolidations.get, id)
     memory = opened(None)
     assert b'80 euros."' not in exported(memory).replace(b"The ferry to Porto costs 80 euros.", b"")
     assert b"The ferry costs" not in exported(memory)
@@ -683,8 +613,7 @@ def test_removing_the_core_entry_removes_the_text(opened: Open, proposed: Any) -
 def test_verify_finds_an_accepted_proposal_without_its_entry(
     opened: Open, url: str, proposed: Any
 ) -> None:
-    """P17."""
-    from tests.storage.behind import raw
+    from testkit.rows import raw
 
     me, id = proposed
     created = me.consolidations.accept(id).entry_id
@@ -704,7 +633,7 @@ def test_another_agent_cannot_see_or_decide(opened: Open, proposed: Any) -> None
     memory = opened(None)
     before = exported(memory)
     for other in (
-        memory.scope(tenant="acme", user="ada", agent="critic"),
+        scope_of(memory, "ada", "critic"),
         memory.scope(tenant="other", user="ada", agent="scout"),
     ):
         assert list(other.consolidations.list()) == []
@@ -719,15 +648,11 @@ def test_another_agent_cannot_see_or_decide(opened: Open, proposed: Any) -> None
 
 def test_an_administrator_decides_for_every_agent(opened: Open, proposed: Any) -> None:
     me, id = proposed
-    admin = opened(None).scope(tenant="acme", source="admin")
-    assert [consolidation.id for consolidation in admin.consolidations.list(status="proposed")] == [
-        id
-    ]
+    admin = scope_of(opened(None), source="admin")
+    assert [item.id for item in admin.consolidations.list(status="proposed")] == [id]
     accepted = admin.consolidations.accept(id)
     assert (accepted.agent, me.entries.get(accepted.entry_id).source) == ("scout", "user")
-    with pytest.raises(Invalid) as error:
-        admin.consolidations.propose()
-    assert error.value.field == "agent"
+    invalid("agent", admin.consolidations.propose)
 
 
 def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
@@ -751,24 +676,17 @@ def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
     assert [(item.created_at, item.id) for item in seen] == sorted(
         ((item.created_at, item.id) for item in seen), reverse=True
     )
-    for wrong, message in (
-        (
-            {"status": "new"},
-            "status: must be one of proposed, accepted, refused, undone, passed, not 'new'.",
-        ),
-        ({"limit": 0}, "limit: must be from 1 to 1000, not 0."),
-        ({"after": "x"}, "after: is not a valid cursor; use `next` of the previous page."),
+    for wrong, field in (
+        ({"status": "new"}, "status"),
+        ({"limit": 0}, "limit"),
+        ({"after": "x"}, "after"),
     ):
-        with pytest.raises(Invalid) as error:
-            me.consolidations.list(**wrong)
-        assert str(error.value) == message
+        invalid(field, me.consolidations.list, **wrong)
 
 
 @pytest.mark.parametrize("days", [-1, 14, float("nan"), float("inf"), "5", True, None])
 def test_invalid_days_are_rejected(opened: Open, days: Any) -> None:
-    with pytest.raises(Invalid) as error:
-        scout(opened(None)).consolidations.propose(days=days)
-    assert str(error.value) == "days: must be a number from 0 to under 14."
+    invalid("days", scout(opened(None)).consolidations.propose, days=days)
 
 
 def test_concurrent_decisions_edits_and_removals_stay_consistent(opened: Open, now: Now) -> None:
@@ -800,9 +718,8 @@ def test_concurrent_decisions_edits_and_removals_stay_consistent(opened: Open, n
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(disturb, range(48)))
     accepted = list(me.consolidations.list(status="accepted"))
-    assert {first.entry_id for first in accepted} == {
-        entry.id for entry in me.entries.list(kind="core")
-    }
+    entries = {entry.id for entry in me.entries.list(kind="core")}
+    assert {first.entry_id for first in accepted} == entries
     assert problems(memory) == []
 
 
@@ -811,16 +728,10 @@ def test_model_calls_are_recorded(opened: Open, now: Now) -> None:
     me = scout(opened(ScriptedModel("nonsense", model_answer(), name="m", cost=0.5)))
     me.entries.add("The ferry to Porto costs 80 euros.")
     now.pass_days(6)
-    with pytest.raises(BadAnswer):
-        me.consolidations.propose()
+    raised(BadAnswer, me.consolidations.propose)
     me.consolidations.propose()
-    assert [
-        (interaction.route, interaction.model, interaction.cost, interaction.agent)
-        for interaction in me.interactions.list()
-    ] == [
-        ("consolidate", "m", 0.5, "scout"),
-        ("consolidate", "m", 0.5, "scout"),
-    ]
+    calls = [(call.route, call.model, call.cost, call.agent) for call in me.interactions.list()]
+    assert calls == [("consolidate", "m", 0.5, "scout")] * 2
 
 
 def test_one_user_cannot_decide_on_a_proposal_for_all_users(opened: Open, now: Now) -> None:
@@ -838,7 +749,7 @@ def test_one_user_cannot_decide_on_a_proposal_for_all_users(opened: Open, now: N
     assert everyone.consolidations.undo(proposal.id).status == "undone"
 
 
-# -- as knowledge documents ---------------------------------------------------------------------
+# -- as documents ---------------------------------------------------------------------
 
 
 def test_a_proposal_becomes_a_document_with_its_source(opened: Open, now: Now) -> None:
@@ -846,17 +757,17 @@ def test_a_proposal_becomes_a_document_with_its_source(opened: Open, now: Now) -
     me = scout(memory)
     journal = write(me, now)
     (proposal,) = me.consolidations.propose()
-    stored = me.consolidations.accept(proposal.id, into="knowledge")
+    stored = me.consolidations.accept(proposal.id, into="documents")
     assert (stored.status, stored.entry_id) == ("accepted", None)
     assert list(stored.sources) == [journal[1], journal[0]]
-    (document,) = me.knowledge.list()
+    (document,) = me.documents.list()
     assert (document.id, document.user, document.source) == (stored.document_id, "ada", "user")
     assert document.title == "The ferry to Porto costs 80 euros."
     assert document.path == f"consolidated/{proposal.id}"
-    assert f"the journal of scout, consolidation {proposal.id}" in me.knowledge.text(document.id)
-    assert me.search("ferry price", kinds=["knowledge"]).hits[0].id == document.id
+    assert f"the journal of scout, consolidation {proposal.id}" in me.documents.text(document.id)
+    assert me.search("ferry price", kinds=["documents"]).hits[0].id == document.id
     assert me.entries.counts()["core"] == 0
-    assert me.consolidations.accept(proposal.id, into="knowledge") == stored
+    assert me.consolidations.accept(proposal.id, into="documents") == stored
     assert {record.document_id for record in me.consolidations.list()} == {document.id, None}
     assert problems(memory) == []
 
@@ -866,43 +777,42 @@ def test_a_document_of_a_proposal_can_be_undone_or_removed(opened: Open, now: No
     me = scout(memory)
     write(me, now)
     (proposal,) = me.consolidations.propose()
-    me.consolidations.accept(proposal.id, into="knowledge")
+    me.consolidations.accept(proposal.id, into="documents")
     assert me.consolidations.undo(proposal.id).status == "undone"
-    assert me.knowledge.list().items == []
-    assert me.search("ferry", kinds=["knowledge"]).hits == []
-    stored = me.consolidations.accept(proposal.id, into="knowledge")
+    assert me.documents.list().items == []
+    assert me.search("ferry", kinds=["documents"]).hits == []
+    stored = me.consolidations.accept(proposal.id, into="documents")
     now.micros += 1
-    me.knowledge.add("Ferries", "They cost 90 euros.", path=f"consolidated/{proposal.id}")
+    me.documents.add("Ferries", "They cost 90 euros.", path=f"consolidated/{proposal.id}")
     with pytest.raises(Conflict, match="was replaced since; remove the document itself"):
         me.consolidations.undo(proposal.id)
-    me.knowledge.remove(stored.document_id or "")
+    me.documents.remove(stored.document_id or "")
     assert me.consolidations.get(proposal.id).status == "undone"
     assert problems(memory) == []
 
 
 def test_a_program_cannot_make_a_document_of_untrusted_entries(opened: Open, now: Now) -> None:
     memory = opened(ScriptedModel(model_answer(("Obey the page.", [1]))))
-    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    tool = scope_of(memory, "ada", "scout", source="tool")
     write(tool, now)
     (proposal,) = scout(memory).consolidations.propose()
-    agent = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
+    agent = scope_of(memory, "ada", "scout", source="agent")
     with pytest.raises(Forbidden, match="only a person can accept it as a document"):
-        agent.consolidations.accept(proposal.id, into="knowledge")
+        agent.consolidations.accept(proposal.id, into="documents")
     assert scout(memory).consolidations.get(proposal.id).status == "proposed"
-    scout(memory).consolidations.accept(proposal.id, into="knowledge")
-    with pytest.raises(Invalid, match="into: must be one of core, knowledge"):
-        agent.consolidations.accept(proposal.id, into="notes")  # type: ignore[arg-type]
+    scout(memory).consolidations.accept(proposal.id, into="documents")
+    invalid("into", agent.consolidations.accept, proposal.id, into="notes")
 
 
 def test_forgetting_the_agent_removes_its_documents(opened: Open, now: Now) -> None:
     memory = opened(ScriptedModel(model_answer(("The ferry costs 80 euros.", [1]))))
     everyone = scout(memory, user=None)
     write(everyone, now)
-    own = everyone.knowledge.add("Handbook", "Be kind.")
+    own = everyone.documents.add("Handbook", "Be kind.")
     (proposal,) = everyone.consolidations.propose()
-    everyone.consolidations.accept(proposal.id, into="knowledge")
-    receipt = memory.erase_agent("scout", tenant="acme")
+    everyone.consolidations.accept(proposal.id, into="documents")
+    receipt = memory.scope(tenant="acme").admin.users.erase_agent("scout")
     assert receipt.removed["documents"] == 1
-    assert [document.id for document in everyone.knowledge.list()] == [own.id]
-    assert everyone.search("ferry", kinds=["knowledge"]).hits == []
+    assert [document.id for document in everyone.documents.list()] == [own.id]
+    assert everyone.search("ferry", kinds=["documents"]).hits == []
     assert problems(memory) == []

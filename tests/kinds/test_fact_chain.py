@@ -7,19 +7,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.kinds.facts.chain import Event, Link, is_stated, states
+from memorist.kinds.facts.chain import FactEvent, Link, is_stated, states
 
 EVENTS = st.lists(
     st.builds(
-        Event,
+        FactEvent,
         st.sampled_from(["added", "supported", "confirmed", "retracted"]),
         st.sampled_from(["user", "admin", "agent", "tool", "learning"]),
     ),
     max_size=5,
 ).map(tuple)
-ADDED = (Event("added", "learning"),)
-CONFIRMED = (*ADDED, Event("confirmed", "user"))
-RETRACTED = (*ADDED, Event("retracted", "user"))
+ADDED = (FactEvent("added", "learning"),)
+CONFIRMED = (*ADDED, FactEvent("confirmed", "user"))
+RETRACTED = (*ADDED, FactEvent("retracted", "user"))
 
 
 @st.composite
@@ -43,7 +43,7 @@ def chains(draw: st.DrawFn) -> list[Link]:
 
 
 @given(EVENTS)
-def test_the_last_word_of_a_person_decides(events: tuple[Event, ...]) -> None:
+def test_the_last_word_of_a_person_decides(events: tuple[FactEvent, ...]) -> None:
     stated, confirmed = is_stated(events)
     by_people = [event for event in events if event.actor in ("user", "admin")]
     if by_people:
@@ -77,7 +77,7 @@ def test_a_fact_is_replaced_only_by_a_live_one(chain: list[Link]) -> None:
 @given(chains(), st.integers(0, 4))
 def test_a_retracted_fact_replaces_nothing(chain: list[Link], place: int) -> None:
     link = chain[place % len(chain)]
-    retracted = replace(link, events=(*link.events, Event("retracted", "user")))
+    retracted = replace(link, events=(*link.events, FactEvent("retracted", "user")))
     result = states([retracted if other is link else other for other in chain])
     assert result[link.id].status == "retracted"
     assert all(state.replaced_by != link.id for state in result.values())

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retain.kinds.facts.extractor import MAX_CHARACTERS, extract
-from retain.kinds.facts.proposal import Proposal
+from memorist.kinds.facts.extractor import MAX_CHARACTERS, extract
+from memorist.kinds.facts.proposal import Proposal
 
 SAID_AT = datetime(2026, 11, 17, 12, tzinfo=UTC)
 

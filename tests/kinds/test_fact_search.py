@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from retain import Memory, NewMessage, Scope
-from retain.context.recall import MAX_RECALLED, SMALL_MEMORY_ROWS, _with_facts
-from retain.kinds.facts import facts
-from retain.kinds.search_scope import MAX_FACTS
-from retain.search.query import Hit
+from memorist import Memory, NewMessage, Scope
+from memorist.context.recall import MAX_RECALLED, SMALL_MEMORY_ROWS, _with_facts
+from memorist.kinds.facts import facts
+from memorist.kinds.scope_search import MAX_FACTS
+from memorist.search.query import Hit
+from testkit.memories import scope_of
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 WORDS = [
@@ -74,8 +75,8 @@ def test_facts_change_nothing_about_the_other_hits(
     """The same messages have the same places and scores with and without facts."""
     random_ = random.Random(seed)
     texts = [sentence(random_, random_.randint(3, 9)) for _ in range(40)]
-    with_facts = memory.scope(tenant="acme", user="ada", agent="scout")
-    without_facts = memory.scope(tenant="acme", user="bob", agent="scout")
+    with_facts = scope_of(memory, "ada", "scout")
+    without_facts = scope_of(memory, "bob", "scout")
     fill(with_facts, texts)
     fill(without_facts, texts)
     for _ in range(30):
@@ -112,6 +113,18 @@ def test_a_search_returns_facts_beside_the_hits(me: Scope) -> None:
     assert [hit.id for hit in me.facts.search("Clara in Porto")] == [fact.id]
 
 
+def test_a_search_of_one_kind_leaves_out_unlikely_records(memory: Memory, me: Scope) -> None:
+    """Its records have no score, so nobody could tell them from good matches."""
+    for text in ("Ben plays chess.", "The user drinks tea."):
+        me.facts.add(text)
+        me.entries.add(text)
+        me.refs.add(text)
+    memory.run_jobs()  # every record has a vector, which is similar to some degree to any query
+    assert [fact.statement for fact in me.facts.search("chess")] == ["Ben plays chess."]
+    assert [entry.content for entry in me.entries.search("chess")] == ["Ben plays chess."]
+    assert len(me.refs.search("chess")) == 1
+
+
 def test_no_more_than_a_few_facts_are_returned(me: Scope) -> None:
     me.sessions.add("trip")
     me.messages.append("trip", "user", "Clara lives by the harbour.")
@@ -125,8 +138,8 @@ def test_confirmed_new_and_current_facts_come_first(open_memory: Callable[..., M
     """The order of facts that match equally well."""
     now = Now()
     memory = open_memory(clock=now)
-    agent = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    agent = scope_of(memory, "ada", "scout", source="agent")
+    me = scope_of(memory, "ada", "scout")
     confirmed = agent.facts.add("Clara likes tea cold.", subject="Clara")
     me.facts.confirm(confirmed.id)
     old = agent.facts.add("Clara likes tea black.", subject="Clara")
@@ -154,7 +167,7 @@ def test_only_current_facts_are_found(memory: Memory, me: Scope) -> None:
     me.facts.correct(changed.id, "Clara lives in Porto.", since=DAY)
     wrong = me.facts.add("Clara lives in Madrid.", subject="Clara")
     me.facts.retract(wrong.id)
-    by_tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    by_tool = scope_of(memory, "ada", "scout", source="tool")
     assert by_tool.facts.add("Clara lives in Rome.", subject="Clara").status == "pending"
 
     for hits in (me.search("Clara lives").facts, me.search("Clara lives", kinds=["facts"])):
@@ -167,11 +180,9 @@ def test_only_current_facts_are_found(memory: Memory, me: Scope) -> None:
     }
 
 
-def test_a_fact_disappears_when_it_ceases_to_be_true(
-    open_memory: Callable[..., Memory],
-) -> None:
+def test_a_fact_disappears_when_it_ceases_to_be_true(open_memory: Callable[..., Memory]) -> None:
     now = Now()
-    scope = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
+    scope = scope_of(open_memory(clock=now), "ada", "scout")
     session = scope.sessions.add("now").id
     end = DAY + timedelta(hours=1)
     scope.facts.add("Clara stays in Porto.", subject="Clara", valid_to=end)
@@ -189,7 +200,7 @@ def test_a_planned_fact_is_recalled_whatever_its_rank(
     monkeypatch.setattr(facts, "FUTURE_WEIGHT", -9.0)
     now = Now()
     now.micros += 10 * 24 * 3600 * 1_000_000
-    scope = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
+    scope = scope_of(open_memory(clock=now), "ada", "scout")
     fill(scope, ["The weather is fine."] * SMALL_MEMORY_ROWS)
     scope.facts.add("The user will move to Porto.", valid_from=DAY + timedelta(days=60))
     scope.sessions.add("now")

@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 
-from retain import JsonText, Memory, Scope
-from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
-from retain.kinds.backdating import backdate_item
-from retain.kinds.items import Drop, Items, Place, Put
-from retain.kinds.items.items import MAX_ID_BYTES
-from retain.kinds.page import Page
-from retain.testing.embedder import FakeEmbedder
-from retain.text import fields as json_fields
-from tests.conftest import SETTINGS, START, Now, one_engine
+from memorist import JsonText, Memory, Scope
+from memorist.base.errors import Invalid, NotFound, TooLarge, WrongVersion
+from memorist.kinds.backdating import backdate_item
+from memorist.kinds.items import Drop, Items, Place, Put
+from memorist.kinds.items.items import MAX_ID_BYTES
+from memorist.kinds.page import Page
+from memorist.text import fields as json_fields
+from testkit.clock import START, Now
+from testkit.databases import SETTINGS, one_engine
+from testkit.failures import raised
+from testkit.fake_embedder import FakeEmbedder
+from testkit.memories import problems, scope_of
 
 SECOND = 1_000_000
 
@@ -29,10 +32,6 @@ SECOND = 1_000_000
 def timed(open_memory: Callable[..., Memory], now: Now) -> Memory:
     """A database with the test's clock."""
     return open_memory(clock=now)
-
-
-def assert_verified(memory: Memory) -> None:
-    assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
 def locations(page: Iterator[Any] | Page[Any]) -> list[tuple[Place, str]]:
@@ -66,7 +65,7 @@ def list_singly(items: Items, asked: dict[str, Any], after: str | None) -> Page[
 
 
 def test_an_item_exists_until_removed(timed: Memory, now: Now) -> None:
-    me = timed.scope(tenant="acme", user="ada").items
+    me = scope_of(timed, "ada").items
     value = {"text": "likes tea é😀", "tags": ["a", None, 1.5], "deep": {"b": True}}
     put = me.put(("memories", "ada"), "k", value)
     assert (put.place, put.key, put.value, put.version) == (("memories", "ada"), "k", value, 1)
@@ -82,19 +81,17 @@ def test_an_item_exists_until_removed(timed: Memory, now: Now) -> None:
         (("memories",), "k"),
         (("memories", "ada"), "no"),
     ):
-        with pytest.raises(NotFound):
-            me.get(place, key)
-        with pytest.raises(NotFound):
-            me.remove(place, key)
-    assert_verified(timed)
+        raised(NotFound, me.get, place, key)
+        raised(NotFound, me.remove, place, key)
+    assert problems(timed) == []
 
 
 def test_items_are_isolated_by_owner(memory: Memory) -> None:
     """The same place and key of two users, the tenant and another tenant are four documents."""
     scopes = [
-        memory.scope(tenant="acme", user="ada"),
-        memory.scope(tenant="acme", user="bob"),
-        memory.scope(tenant="acme"),
+        scope_of(memory, "ada"),
+        scope_of(memory, "bob"),
+        scope_of(memory),
         memory.scope(tenant="other", user="ada"),
     ]
     for n, scope in enumerate(scopes):
@@ -107,31 +104,27 @@ def test_items_are_isolated_by_owner(memory: Memory) -> None:
     assert [len(scope.search("harbour")) for scope in scopes] == [1, 1, 3, 1], (
         "who has no user finds every user's"
     )
-    memory.erase("ada", tenant="acme")
+    memory.scope(tenant="acme").admin.users.erase("ada")
     assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
     assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 def test_compare_and_set(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     assert me.put(("p",), "k", {}, if_version=0).version == 1
     for version in (0, 2):
-        with pytest.raises(WrongVersion) as wrong:
-            me.put(("p",), "k", {}, if_version=version)
-        assert wrong.value.actual == 1
+        assert raised(WrongVersion, me.put, ("p",), "k", {}, if_version=version).actual == 1
     assert me.put(("p",), "k", {"n": 2}, if_version=1).version == 2
-    with pytest.raises(WrongVersion):
-        me.remove(("p",), "k", if_version=1)
+    raised(WrongVersion, me.remove, ("p",), "k", if_version=1)
     me.remove(("p",), "k", if_version=2)
-    with pytest.raises(WrongVersion):
-        me.put(("p",), "k", {}, if_version=2)
+    raised(WrongVersion, me.put, ("p",), "k", {}, if_version=2)
     assert me.list().items == []
 
 
 @one_engine
 def test_invalid_items_are_rejected_with_the_field(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     calls: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (Invalid, "place", lambda: me.put("p", "k", {})),
         (Invalid, "place", lambda: me.put((), "k", {})),
@@ -162,9 +155,7 @@ def test_invalid_items_are_rejected_with_the_field(memory: Memory) -> None:
         (Invalid, "changes", lambda: me.write([{"place": ["p"]}])),  # type: ignore[list-item]
     ]
     for kind, field, call in calls:
-        with pytest.raises(kind) as refused:
-            call()
-        assert getattr(refused.value, "details", {})["field"] == field
+        assert getattr(raised(kind, call), "details", {})["field"] == field
     assert me.list().items == []
 
 
@@ -176,21 +167,20 @@ def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
         f'["user:{"u" * 512}","{"é" * 250}","{"x" * 400}","{"x" * 10}","{"x" * 200}",""]'.encode()
     )
     longest.put(place, "k" * room, {"text": "harbour"})
-    with pytest.raises(TooLarge):
-        longest.put(place, "k" * (room + 1), {})
+    raised(TooLarge, longest.put, place, "k" * (room + 1), {})
     assert locations(longest.list(place)) == [(place, "k" * room)]
     assert longest.search("harbour", place)[0].item.place == place
     assert longest.places().items == [place]
-    assert_verified(memory)
+    assert problems(memory) == []
     memory.reindex()
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 # -- time ---------------------------------------------------------------------------------------------------------------
 
 
 def test_expired_items_are_invisible_and_purged(timed: Memory, now: Now) -> None:
-    me = timed.scope(tenant="acme", user="ada").items
+    me = scope_of(timed, "ada").items
     me.put(("p",), "soon", {"text": "harbour"}, ttl=10)
     me.put(("p", "q"), "later", {"text": "harbour"}, ttl=20)
     me.put(("p",), "ever", {"text": "harbour"})
@@ -204,16 +194,15 @@ def test_expired_items_are_invisible_and_purged(timed: Memory, now: Now) -> None
     )
     now.micros += 10 * SECOND
     assert me.places().items == [("p",)]
-    with pytest.raises(NotFound):
-        me.remove(("p", "q"), "later")
+    raised(NotFound, me.remove, ("p", "q"), "later")
     assert timed.purge().items == 2
     assert timed.purge().items == 0
     assert locations(me.list()) == [(("p",), "ever")]
-    assert_verified(timed)
+    assert problems(timed) == []
 
 
 def test_a_refresh_extends_the_expiry(timed: Memory, now: Now) -> None:
-    me = timed.scope(tenant="acme", user="ada").items
+    me = scope_of(timed, "ada").items
     me.put(("p",), "k", {"text": "harbour"}, ttl=10)
     me.put(("p",), "ever", {"n": 1})
     now.micros += 9 * SECOND
@@ -227,8 +216,7 @@ def test_a_refresh_extends_the_expiry(timed: Memory, now: Now) -> None:
     assert me.get(("p",), "k") == refreshed
     assert [item.key for item, _ in me.search("harbour")] == ["k"]
     now.micros += SECOND
-    with pytest.raises(NotFound):
-        me.get(("p",), "k", refresh=True)
+    raised(NotFound, me.get, ("p",), "k", refresh=True)
     assert me.search("harbour") == []
 
 
@@ -236,7 +224,7 @@ def test_a_refresh_extends_the_expiry(timed: Memory, now: Now) -> None:
 
 
 def test_lists_are_ordered_by_place_and_key(timed: Memory, now: Now) -> None:
-    me = timed.scope(tenant="acme", user="ada").items
+    me = scope_of(timed, "ada").items
     names = ["a", "a b", "a.b", "a!", "A", "é", "z", "*", '"', "\\", "%", "_"]
     keys: list[tuple[Place, str]] = [((one,), key) for one in names for key in ("1", "2")] + [
         ((one, two), "1") for one in names for two in names
@@ -261,7 +249,7 @@ def test_lists_are_ordered_by_place_and_key(timed: Memory, now: Now) -> None:
 
 
 def test_places_filter_by_prefix_and_suffix(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     places = [
         ("a",),
         ("a", "b", "c"),
@@ -297,7 +285,7 @@ def test_places_filter_by_prefix_and_suffix(memory: Memory) -> None:
 
 def test_filters_compare_json_values(memory: Memory) -> None:
     """No part of a filter is ignored, and it means the same everywhere."""
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     values: dict[str, dict[str, Any]] = {
         "one": {"n": 1, "kind": "fact", "deep": {"a": 1, "b": [1, 2]}, "a.b": 1},
         "two": {"n": 2.5, "kind": "fact", "ok": True, "deep": {"a": 2}},
@@ -333,7 +321,7 @@ def test_filters_compare_json_values(memory: Memory) -> None:
 
 def test_the_database_rejects_nothing_that_a_filter_matches(memory: Memory) -> None:
     """What SQL compares is only a part of the filter, and never stricter than the filter."""
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     texts = [
         '{"n": 1}',
         '{"n": 1.0}',
@@ -380,7 +368,7 @@ def test_the_database_rejects_nothing_that_a_filter_matches(memory: Memory) -> N
 @one_engine
 def test_an_escape_that_a_server_cannot_decode_breaks_no_filter(memory: Memory) -> None:
     """Parsing drops the first value of a repeated key, but the stored text would keep it."""
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     for number, escape in enumerate((r"\u0000", r"\ud800", r"\udfff", r"\ud83d\ude00")):
         text = JsonText(f'{{"z":"{escape}","z":"x","a":"x"}}')
         me.items.put(("p",), f"k{number}", text)
@@ -388,7 +376,7 @@ def test_an_escape_that_a_server_cannot_decode_breaks_no_filter(memory: Memory) 
 
 
 @pytest.mark.not_on_h2(
-    "Oracle takes no parameter as a JSON path, so retain checks the fields itself"
+    "Oracle takes no parameter as a JSON path, so memorist checks the fields itself"
 )
 def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only rows that the filter may match leave the database."""
@@ -396,7 +384,7 @@ def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.M
     def item_value(n: int) -> dict[str, Any]:
         return {"n": n, "double": 2 * n, "odd": n % 2 == 1}
 
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     me.write([Put(("p",), f"{n:03}", item_value(n), None, []) for n in range(300)])
     parsed: list[Any] = []
     match = json_fields.match
@@ -423,7 +411,7 @@ def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.M
 
 @one_engine
 def test_a_filter_matches_equivalent_json(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     me.put(("p",), "escaped", JsonText('{"a":"t\\u00e9\\/"}'))
     me.put(("p",), "plain", {"a": "té/"})
     me.put(("p",), "quoted", {"a": 'say "no"', "b": "té/"})
@@ -441,9 +429,9 @@ def test_a_filter_matches_equivalent_json(memory: Memory) -> None:
 
 
 def test_a_write_is_all_or_nothing(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     me.put(("p",), "old", {"text": "harbour"})
-    done = me.write(
+    me.write(
         [
             Put(("p",), "new", {"text": "station"}, if_version=0),
             Drop(("p",), "old", if_version=1),
@@ -452,7 +440,7 @@ def test_a_write_is_all_or_nothing(memory: Memory) -> None:
             Put(("p",), "new", {"text": "market"}, if_version=1),
         ]
     )
-    assert [item and item.version for item in done] == [1, None, None, None, 2]
+    assert [(item.key, item.version) for item in me.list()] == [("new", 2)]
     for wrong in (
         Put(("p",), "new", {}, if_version=7),
         Drop(("p",), "new", if_version=7),
@@ -470,11 +458,11 @@ def test_a_write_is_all_or_nothing(memory: Memory) -> None:
             )
     assert [(item.key, item.value) for item in me.list()] == [("new", {"text": "market"})]
     assert [len(me.search(word)) for word in ("harbour", "station", "market")] == [0, 0, 1]
-    assert me.write([]) == []
-    assert_verified(memory)
+    me.write([])
+    assert problems(memory) == []
 
 
-def test_apply_does_what_write_does(memory: Memory) -> None:
+def test_a_write_does_what_single_calls_do(memory: Memory) -> None:
     ada = memory.scope(tenant="acme", user="ada").items
     bob = memory.scope(tenant="acme", user="bob").items
     batches: list[list[Put | Drop]] = [
@@ -486,8 +474,9 @@ def test_apply_does_what_write_does(memory: Memory) -> None:
         [Put(("p",), "0", {"text": "tower"}, if_version=2), Put(("q",), "x", {}, if_version=0)],
     ]
     for batch in batches:
-        ada.write(batch)
-        bob.apply(batch)
+        for change in batch:
+            ada.write([change])
+        bob.write(batch)
         ours, theirs = (
             [(item.place, item.key, item.raw, item.version) for item in items.list()]
             for items in (ada, bob)
@@ -497,17 +486,17 @@ def test_apply_does_what_write_does(memory: Memory) -> None:
             assert len(ada.search(word)) == len(bob.search(word)), word
     for wrong in (Put(("p",), "0", {}, if_version=7), Drop(("p",), "0", if_version=7)):
         with pytest.raises(WrongVersion):
-            bob.apply([Put(("a",), "before", {}), wrong, Put(("z",), "after", {})])
+            bob.write([Put(("a",), "before", {}), wrong, Put(("z",), "after", {})])
     assert [item.key for item in bob.list()] == [item.key for item in ada.list()]
-    bob.apply([])
-    assert_verified(memory)
+    bob.write([])
+    assert problems(memory) == []
 
 
 def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
     """Eight threads increment one number by compare-and-set; others write the same keys in both
     orders.
     """
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     start = threading.Barrier(8)
 
     def count(worker: int) -> int:
@@ -523,8 +512,7 @@ def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
             except WrongVersion:
                 continue
             keys = ["a", "b", "c"] if worker % 2 else ["c", "b", "a"]
-            write: Callable[[list[Put]], object] = me.write if done % 2 else me.apply
-            write([Put(("both",), key, {"by": worker}) for key in keys])
+            me.write([Put(("both",), key, {"by": worker}) for key in keys])
         return tries
 
     with ThreadPoolExecutor(8) as pool:
@@ -532,7 +520,7 @@ def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
     assert (me.get(("p",), "n").value, me.get(("p",), "n").version) == ({"n": 40}, 40)
     assert len({item.value["by"] for item in me.list(("both",))}) == 1
     assert {item.version for item in me.list(("both",))} == {40}
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 # -- search -------------------------------------------------------------------------------------------------------------
@@ -545,7 +533,7 @@ def test_search_is_limited_to_a_place_before_ranking(url: str) -> None:
 
 
 def below_a_place(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     me.write(
         [Put(("crowd", str(n % 7)), f"{n}", {"text": f"harbour harbour {n}"}) for n in range(600)]
     )
@@ -566,16 +554,13 @@ def below_a_place(memory: Memory) -> None:
         [n for n in range(600) if n % 7 == 3]
     )
     assert {item.place[0] for item, _ in me.search("harbour", limit=50)} == {"crowd"}
-    hits = memory.scope(tenant="acme", user="ada").search("windy harbour", kinds=["items"], limit=3)
-    assert (hits[0].kind, hits[0].id, hits[0].title) == (
-        "items",
-        '["user:ada","quiet","corner","k"]',
-        "k",
-    )
+    hits = scope_of(memory, "ada").search("windy harbour", kinds=["items"], limit=3)
+    assert (hits[0].kind, hits[0].id) == ("items", '["user:ada","quiet","corner","k"]')
+    assert hits[0].title == "k"
 
 
 def test_a_filter_finds_low_ranked_items(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     me.write([Put(("p",), f"{n:04}", {"text": f"harbour {n}", "n": n}) for n in range(500)])
     me.put(("p",), "long", {"text": "harbour " + "and many other words " * 50, "n": 1000})
     assert [item.key for item, _ in me.search("harbour", where={"n": 1000})] == ["long"]
@@ -585,7 +570,7 @@ def test_a_filter_finds_low_ranked_items(memory: Memory) -> None:
 
 
 def test_fields_select_what_is_indexed(memory: Memory) -> None:
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     value = {
         "text": "harbour",
         "tags": ["station", "market"],
@@ -612,16 +597,16 @@ def test_fields_select_what_is_indexed(memory: Memory) -> None:
         assert {word for word in words if me.search(word)} == result, fields
     me.put(("p",), "k", {"tags": [f"word{n}" for n in range(300)]}, fields=["tags[*]"])
     assert all(me.search(f"word{n}") for n in (0, 62, 63, 64, 299))
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 def test_the_index_is_restored(memory: Memory) -> None:
     """P12, P13: lost rows come back identical, with the place."""
-    me = memory.scope(tenant="acme", user="ada").items
+    me = scope_of(memory, "ada").items
     me.put(('a "quoted" \\ place', "é"), 'k "1"', {"text": "harbour"}, ttl=1000)
     me.put(("p",), "tags", {"tags": ["station", "market"]}, fields=["tags[*]"])
     me.put(("p",), "silent", {"text": "harbour"}, fields=[])
-    memory.scope(tenant="acme").items.put(("p",), "all", {"text": "harbour"})
+    scope_of(memory).items.put(("p",), "all", {"text": "harbour"})
     rows = """select kind, id, part, user_id, title, text, place, expires_at from search_items
               where tenant = :tenant order by id, part"""
     before = memory.database.read("acme", lambda tx: tx.all(rows))
@@ -641,13 +626,13 @@ def test_the_index_is_restored(memory: Memory) -> None:
         "acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'")
     )
     assert memory.reindex().removed == 2
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 def test_a_filter_reads_large_items_in_batches(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     """In either order; none is missing or repeated."""
-    monkeypatch.setattr("retain.kinds.items.items._FILTER_FIRST_ROWS", 3)
-    monkeypatch.setattr("retain.kinds.items.items._FILTER_MAX_CHARACTERS", 2500)
+    monkeypatch.setattr("memorist.kinds.items.items._FILTER_FIRST_ROWS", 3)
+    monkeypatch.setattr("memorist.kinds.items.items._FILTER_MAX_CHARACTERS", 2500)
     me.items.write(
         [
             Put(("a",), f"{n:02}", {"text": "x" * 1000, "even": n % 2 == 0}, None, [])
@@ -661,7 +646,7 @@ def test_a_filter_reads_large_items_in_batches(me: Scope, monkeypatch: pytest.Mo
 
 def test_newest_first_pages(timed: Memory, now: Now) -> None:
     """Of everything and below a place; same time: by place and key."""
-    me = timed.scope(tenant="acme", user="ada")
+    me = scope_of(timed, "ada")
     for n in range(6):
         now.micros += (n % 2) * SECOND
         me.items.put(("a", str(n % 3)), f"k{n}", {"n": n})
@@ -679,8 +664,8 @@ def test_newest_first_pages(timed: Memory, now: Now) -> None:
 def test_imported_items_are_labelled(memory: Memory) -> None:
     """Untrusted text is labelled where a model reads it, until the item is overwritten."""
     mine, theirs = (
-        memory.scope(tenant="acme", user="ada", agent="scout"),
-        memory.scope(tenant="acme", user="ada", agent="scout", source="import"),
+        scope_of(memory, "ada", "scout"),
+        scope_of(memory, "ada", "scout", source="import"),
     )
     (search,) = mine.tools(["search_memory"])
     for scope, version, source in (
@@ -717,13 +702,13 @@ def test_imported_items_keep_their_times(memory: Memory, me: Scope) -> None:
     me.items.put(("a",), "k", {"text": "green tea"})
     backdate_item(me.items, ("a",), "k", old, old)
     assert me.items.get(("a",), "k").updated_at > old
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 def test_white_space_around_a_value_is_preserved(memory: Memory, me: Scope) -> None:
     me.items.put(("a",), "k", JsonText(' \t\r\n{"a": 1} '))
     assert me.items.get(("a",), "k").value == {"a": 1}
-    assert_verified(memory)
+    assert problems(memory) == []
 
 
 def test_transactions_across_kinds(me: Scope) -> None:
@@ -736,8 +721,7 @@ def test_transactions_across_kinds(me: Scope) -> None:
         inner.state.set("k", 1)
         inner.items.put(("p",), "k", {}, if_version=9)
 
-    with pytest.raises(WrongVersion):
-        me.transaction(work)
+    raised(WrongVersion, me.transaction, work)
     assert [len(me.items.list()), len(me.items.search("harbour")), len(me.state.list())] == [
         0,
         0,

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from retain import Memory, NewMessage, Scope
-from retain.base.errors import NotFound, OutOfOrder
-from retain.jobs import summarize
-from retain.kinds.summaries import Summaries
+from memorist import Memory, NewMessage, Scope
+from memorist.base.errors import NotFound, OutOfOrder
+from memorist.jobs import summarize
+from memorist.kinds.summaries import Summaries
+from testkit.failures import raised
+from testkit.memories import problems, scope_of
 
 
 @pytest.fixture
@@ -26,10 +28,6 @@ def add_messages(me: Scope, session: str, count: int, word: str = "plan") -> Non
 
 def texts(me: Scope, session: str) -> list[str]:
     return [message.text for message in me.messages.window(session)]
-
-
-def is_verified(memory: Memory) -> bool:
-    return [finding for finding in memory.verify() if not finding.ok] == []
 
 
 def test_a_removed_message_is_visible_nowhere(memory: Memory, me: Scope, session: str) -> None:
@@ -47,10 +45,8 @@ def test_a_removed_message_is_visible_nowhere(memory: Memory, me: Scope, session
     assert [message.seq for message in first] == [1, 3]
     assert [message.seq for message in me.messages.list(session, limit=2, after=first.next)] == [4]
     for number in (2, 5, 6):
-        with pytest.raises(NotFound):
-            me.messages.get(session, number)
-        with pytest.raises(NotFound):
-            me.messages.remove(session, number)
+        raised(NotFound, me.messages.get, session, number)
+        raised(NotFound, me.messages.remove, session, number)
     assert me.search("secret tangerine plan 2", kinds=["messages"]).hits[0].seq != 5
     assert "tangerine" not in str(me.context(session, "What is the secret?"))
     assert "plan 2" not in str(me.context(session).messages)
@@ -58,7 +54,7 @@ def test_a_removed_message_is_visible_nowhere(memory: Memory, me: Scope, session
     memory.export(out)
     assert b"tangerine" not in out.getvalue()
     assert memory.reindex().added == 0
-    assert is_verified(memory)
+    assert problems(memory) == []
 
 
 def test_a_removed_message_keeps_its_number(memory: Memory, me: Scope, session: str) -> None:
@@ -66,14 +62,12 @@ def test_a_removed_message_keeps_its_number(memory: Memory, me: Scope, session: 
     add_messages(me, session, 3)
     assert me.messages.pop(session).text == "plan 3"
     assert me.sessions.get(session).last_seq == 3
-    with pytest.raises(OutOfOrder):
-        me.messages.append(session, "user", "late", expected_last_seq=2)
+    raised(OutOfOrder, me.messages.append, session, "user", "late", expected_last_seq=2)
     assert me.messages.append(session, "user", "next", expected_last_seq=3).seq == 4
     assert [me.messages.pop(session).seq for _ in range(3)] == [4, 2, 1]
-    with pytest.raises(NotFound):
-        me.messages.pop(session)
+    raised(NotFound, me.messages.pop, session)
     assert texts(me, session) == []
-    assert is_verified(memory)
+    assert problems(memory) == []
 
 
 def test_concurrent_pops_get_one_message_each(me: Scope, session: str) -> None:
@@ -103,11 +97,11 @@ def test_clear_removes_all_and_numbering_continues(memory: Memory, me: Scope, se
     assert "plan" not in str(me.context(session).messages)
     assert len(me.turns.list(session)) == 0
     assert len(me.summaries.list(session)) == 0
-    assert is_verified(memory)
+    assert problems(memory) == []
     add_messages(me, session, 14)
     assert me.messages.get(session, 17).text == "plan 1"
     assert Summaries(services, me.owner).fold(session, force=True).covers_from == 17
-    assert is_verified(memory)
+    assert problems(memory) == []
 
 
 def test_a_retry_never_restores_a_removed_message(memory: Memory, me: Scope, session: str) -> None:
@@ -124,10 +118,9 @@ def test_a_retry_never_restores_a_removed_message(memory: Memory, me: Scope, ses
     assert me.save_turn(session, pair, key="t").last_seq == 5
     me.messages.clear(session)
     assert me.messages.extend(session, pair, key="k") == []
-    with pytest.raises(NotFound):
-        me.save_turn(session, pair, key="t")
+    raised(NotFound, me.save_turn, session, pair, key="t")
     assert texts(me, session) == []
-    assert is_verified(memory)
+    assert problems(memory) == []
 
 
 def test_summaries_continue_around_removed_messages(open_memory: Callable[..., Memory]) -> None:
@@ -135,7 +128,7 @@ def test_summaries_continue_around_removed_messages(open_memory: Callable[..., M
     memory = open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=8, summary_keep_last=2
     )
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     session = me.sessions.resume().id
     add_messages(me, session, 12)
     assert me.summaries.fold(session).covers_to == 10
@@ -152,4 +145,4 @@ def test_summaries_continue_around_removed_messages(open_memory: Callable[..., M
         range(13, 20)
     )
     assert [message.seq for message in me.summaries.expand(session, number=1)][:3] == [1, 2, 4]
-    assert is_verified(memory)
+    assert problems(memory) == []

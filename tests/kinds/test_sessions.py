@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
-from retain.base import clock
-from retain.base.errors import AlreadyExists, Invalid, NotFound
-from retain.kinds import sessions
-from retain.kinds.sessions import get_locked
-from tests.conftest import Now
+from memorist import Memory, Scope
+from memorist.base import clock
+from memorist.base.errors import AlreadyExists, NotFound
+from memorist.kinds import sessions
+from memorist.kinds.sessions import get_locked
+from testkit.clock import Now
+from testkit.failures import invalid, raised
+from testkit.memories import scope_of
 
 
 def test_a_new_client_gets_a_session_and_finds_it_again(me: Scope) -> None:
@@ -32,45 +35,33 @@ def test_a_stale_id_is_replaced_by_the_active_session(me: Scope) -> None:
 
 
 def test_each_agent_of_a_user_has_its_own_session(memory: Memory) -> None:
-    """C5."""
-    scout, cook = (
-        memory.scope(tenant="acme", user="ada", agent=agent).sessions.resume()
-        for agent in ("scout", "cook")
-    )
+    scout, cook = (scope_of(memory, "ada", agent).sessions.resume() for agent in ("scout", "cook"))
     assert scout.id != cook.id
-    assert (
-        memory.scope(tenant="acme", user="ada", agent="scout").sessions.resume(cook.id).id
-        == scout.id
-    )
+    assert scope_of(memory, "ada", "scout").sessions.resume(cook.id).id == scout.id
 
 
 def test_a_client_may_choose_its_id_once(me: Scope) -> None:
-    """C4."""
     session = me.sessions.add(
         "b7e2c0de-0000-4000-8000-000000000001", label="Trip", attributes={"k": [1, None]}
     )
-    assert (session.id, session.label, session.attributes) == (
-        "b7e2c0de-0000-4000-8000-000000000001",
-        "Trip",
-        {"k": [1, None]},
-    )
-    with pytest.raises(AlreadyExists):
-        me.sessions.add(session.id)
+    assert (session.id, session.label) == ("b7e2c0de-0000-4000-8000-000000000001", "Trip")
+    assert session.attributes == {"k": [1, None]}
+    raised(AlreadyExists, me.sessions.add, session.id)
 
 
 def test_lists_are_ordered_by_last_use(memory: Memory, me: Scope) -> None:
     """Recent sessions of a user and of the tenant, page by page."""
     mine = [me.sessions.add(f"s{n}") for n in range(7)]
-    other = memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("bobs")
+    other = scope_of(memory, "bob", "scout").sessions.add("bobs")
     for n in (3, 0, 5):
         me.messages.append(f"s{n}", "user", "hello")
     expected = ["s5", "s0", "s3", "s6", "s4", "s2", "s1"]
     assert [s.id for s in me.sessions.list()] == expected
-    everyone = memory.scope(tenant="acme").sessions.list(limit=3)
+    everyone = scope_of(memory).sessions.list(limit=3)
     assert [s.id for s in everyone] == ["s5", "s0", "s3"]
     seen, after = [], None
     while True:
-        page = memory.scope(tenant="acme").sessions.list(limit=2, after=after)
+        page = scope_of(memory).sessions.list(limit=2, after=after)
         seen += [s.id for s in page]
         after = page.next
         if after is None:
@@ -101,16 +92,10 @@ def test_search_requires_all_words_in_label_or_id(memory: Memory, me: Scope) -> 
     assert search_ids("été") == search_ids("東京") == ["e"]
     assert search_ids("l%n") == search_ids("lisbon.train") == []
     assert search_ids("") == search_ids(" \n") == search_ids(None) == ["e", "trip-d", "c", "b", "a"]
-    assert list(memory.scope(tenant="acme", user="bob").sessions.list(search="lisbon")) == []
-    assert (
-        list(memory.scope(tenant="acme", user="ada", agent="cook").sessions.list(search="lisbon"))
-        == []
-    )
-    assert [
-        s.id for s in memory.scope(tenant="acme", user="ada").sessions.list(search="lisbon")
-    ] == ["b", "a"]
-    with pytest.raises(Invalid, match="search: must be text"):
-        me.sessions.list(search=3)  # type: ignore[arg-type]
+    assert list(scope_of(memory, "bob").sessions.list(search="lisbon")) == []
+    assert list(scope_of(memory, "ada", "cook").sessions.list(search="lisbon")) == []
+    assert [s.id for s in scope_of(memory, "ada").sessions.list(search="lisbon")] == ["b", "a"]
+    invalid("search", me.sessions.list, search=3)
 
 
 def test_search_pages_follow_the_list_order(
@@ -118,7 +103,7 @@ def test_search_pages_follow_the_list_order(
 ) -> None:
     """Though last use is stored to the minute, and however many rows are read."""
     monkeypatch.setattr(sessions, "_MAX_ROWS_PER_READ", 7)
-    me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(open_memory(clock=now), "ada", "scout")
     dice = random.Random(6)
     ids = [me.sessions.add(f"s{n:02}", label=dice.choice(["tea", "coffee"])).id for n in range(40)]
     for _ in range(120):
@@ -151,13 +136,12 @@ def test_edit_and_remove(me: Scope) -> None:
         lambda: me.messages.append(session.id, "user", "x"),
         lambda: me.state.get("k", area=f"session:{session.id}"),
     ):
-        with pytest.raises(NotFound):
-            call()
+        raised(NotFound, call)
 
 
 def test_another_user_cannot_see_a_session(memory: Memory, me: Scope) -> None:
     session = me.sessions.add()
-    bob = memory.scope(tenant="acme", user="bob", agent="scout")
+    bob = scope_of(memory, "bob", "scout")
     with pytest.raises(NotFound) as foreign:
         bob.sessions.get(session.id)
     with pytest.raises(NotFound) as unknown:
@@ -178,17 +162,13 @@ def test_another_user_cannot_see_a_session(memory: Memory, me: Scope) -> None:
         ("after", lambda me: me.sessions.list(after="nonsense")),
     ],
 )
-def test_invalid_input_names_the_field(me: Scope, field: str, call: object) -> None:
-    with pytest.raises(Invalid) as error:
-        call(me)  # type: ignore[operator]
-    assert error.value.field == field
+def test_invalid_input_names_the_field(me: Scope, field: str, call: Any) -> None:
+    invalid(field, call, me)
 
 
 def test_a_scope_without_user_or_agent_names_the_missing_one(memory: Memory) -> None:
-    with pytest.raises(Invalid, match="user"):
-        memory.scope(tenant="acme").sessions.resume()
-    with pytest.raises(Invalid, match="agent"):
-        memory.scope(tenant="acme", user="ada").sessions.add()
+    invalid("user", scope_of(memory).sessions.resume)
+    invalid("agent", scope_of(memory, "ada").sessions.add)
 
 
 def test_list_without_empty_sessions(me: Scope) -> None:
@@ -226,5 +206,4 @@ def test_a_locked_session_blocks_other_writers(me: Scope) -> None:
     me.transaction(work)
     other.join()
     assert me.sessions.get("trip").attributes["c"] == 3
-    with pytest.raises(NotFound):
-        me.transaction(lambda inner: get_locked(inner.sessions, "none"))
+    raised(NotFound, me.transaction, lambda inner: get_locked(inner.sessions, "none"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections.abc import Callable
@@ -15,10 +14,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import JsonText, Memory, Scope
-from retain.base.errors import Conflict, Invalid, NotFound, WrongVersion
-from retain.kinds.section import Ask, Section
-from retain.kinds.state import MAX_ITEMS_IN_PROMPT
+from memorist import JsonText, Memory, Scope
+from memorist.base.errors import Conflict, NotFound, WrongVersion
+from memorist.kinds.section import Ask, Section
+from memorist.kinds.state import MAX_ITEMS_IN_PROMPT
+from testkit.examples import exported
+from testkit.failures import invalid, raised
+from testkit.memories import scope_of
 
 START = 1_760_000_000_000_000
 SECOND = 1_000_000
@@ -53,14 +55,7 @@ def keys(scope: Scope, **which: Any) -> list[str]:
     return [item.key for item in scope.state.list(**which)]
 
 
-def exported(memory: Memory, **which: Any) -> bytes:
-    out = io.BytesIO()
-    memory.export(out, **which)
-    return out.getvalue()
-
-
 def test_any_json_value_round_trips(me: Scope) -> None:
-    """K1."""
     values: list[Any] = [
         None,
         True,
@@ -88,7 +83,7 @@ def test_json_text_is_stored_verbatim(me: Scope) -> None:
 
 def test_set_replaces_and_increments_the_version(timed: Memory, now: Now) -> None:
     """Upsert, with versions and times."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     first = me.state.set("theme", "dark", ttl=60)
     assert (first.version, first.created_at, first.updated_at) == (1, at(START), at(START))
     assert first.expires_at == at(START + 60 * SECOND)
@@ -113,9 +108,9 @@ def test_an_unknown_key_is_not_found(me: Scope) -> None:
 
 def test_state_survives_closing_the_database(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory()
-    item = memory.scope(tenant="acme", user="ada").state.set("k", [1], ttl=3600)
+    item = scope_of(memory, "ada").state.set("k", [1], ttl=3600)
     memory.close()
-    assert open_memory().scope(tenant="acme", user="ada").state.get("k") == item
+    assert scope_of(open_memory(), "ada").state.get("k") == item
 
 
 # -- areas ------------------------------------------------------------------------------------------------------------
@@ -138,10 +133,10 @@ def test_user_names_that_look_like_areas(memory: Memory) -> None:
     """A user called `tenant` or `session:s` has a separate area."""
     users = ["tenant", "user", "session:s", "user:ada", "ada", "*", "%", "_"]
     for user in users:
-        memory.scope(tenant="acme", user=user, agent="a").state.set("k", user)
-    memory.scope(tenant="acme").state.set("k", "of the tenant", area="tenant")
-    assert [memory.scope(tenant="acme", user=user).state.get("k").value for user in users] == users
-    assert memory.scope(tenant="acme").state.get("k", area="tenant").value == "of the tenant"
+        scope_of(memory, user, "a").state.set("k", user)
+    scope_of(memory).state.set("k", "of the tenant", area="tenant")
+    assert [scope_of(memory, user).state.get("k").value for user in users] == users
+    assert scope_of(memory).state.get("k", area="tenant").value == "of the tenant"
 
 
 def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
@@ -150,7 +145,7 @@ def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
     me.state.set("mine", 1)
     me.state.set("ours", 2, area="tenant")
     me.state.set("here", 3, area="session:s")
-    bob = memory.scope(tenant="acme", user="bob", agent="scout")
+    bob = scope_of(memory, "bob", "scout")
     assert bob.state.get("ours", area="tenant").value == 2
     assert list(bob.state.list()) == []
     stranger = memory.scope(tenant="other", user="ada", agent="scout")
@@ -169,17 +164,14 @@ def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
                     call()
                 assert str(error.value) == f"There is no session {id!r}."
     assert me.state.get("here", area="session:s").value == 3
-    assert memory.scope(tenant="acme").state.get("here", area="session:s").value == 3
+    assert scope_of(memory).state.get("here", area="session:s").value == 3
 
 
 def test_the_user_area_needs_a_user(memory: Memory) -> None:
-    with pytest.raises(Invalid) as error:
-        memory.scope(tenant="acme").state.set("k", 1)
-    assert error.value.field == "user"
+    invalid("user", scope_of(memory).state.set, "k", 1)
 
 
 def test_session_state_is_removed_with_the_session(memory: Memory, me: Scope) -> None:
-    """P3."""
     me.sessions.add("s")
     me.state.set("k", 1, area="session:s")
     me.sessions.remove("s")
@@ -202,8 +194,7 @@ def test_compare_and_set(me: Scope) -> None:
     assert (error.value.actual, error.value.expected) == (1, 0)
     assert me.state.set("k", "b", if_version=1).version == 2
     for stale in (1, 3, 2**53):
-        with pytest.raises(WrongVersion):
-            me.state.set("k", "c", if_version=stale)
+        raised(WrongVersion, me.state.set, "k", "c", if_version=stale)
     assert isinstance(error.value, Conflict)
     assert me.state.get("k").value == "b"
     assert me.state.set("k", "d").version == 3
@@ -217,8 +208,7 @@ def test_compare_and_remove(me: Scope) -> None:
             me.state.remove("k", if_version=stale)
         assert (error.value.actual, error.value.expected) == (2, stale)
     me.state.remove("k", if_version=2)
-    with pytest.raises(NotFound):
-        me.state.get("k")
+    raised(NotFound, me.state.get, "k")
     assert me.state.set("k", 3, if_version=0).value == 3
 
 
@@ -228,7 +218,7 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
     threads, times = 8, 12
 
     def count(_: int) -> None:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         for _ in range(times):
             while True:
                 try:
@@ -244,12 +234,11 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(count, range(threads)))
-    stored = memory.scope(tenant="acme", user="ada").state.get("counter", area=area)
+    stored = scope_of(memory, "ada").state.get("counter", area=area)
     assert (stored.value, stored.version) == (threads * times, threads * times)
 
 
 def test_one_of_many_first_writers_wins(me: Scope) -> None:
-    """P9."""
     start = threading.Barrier(16)
 
     def claim(n: int) -> int | None:
@@ -269,7 +258,7 @@ def test_one_of_many_first_writers_wins(me: Scope) -> None:
 
 def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None:
     """Never returned at or after its expiry, by any read."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     item = me.state.set("k", "v", ttl=1.5)
     me.state.set("stays", "v")
     assert item.expires_at == at(START + 1_500_000)
@@ -281,15 +270,10 @@ def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None
     assert timed.counts()["state"] == 2
     for moment in (START + 1_500_000, START + 1_500_001, START + 10**15):
         now.micros = moment
-        with pytest.raises(NotFound):
-            me.state.get("k")
-        with pytest.raises(NotFound):
-            me.state.remove("k")
-        with pytest.raises(NotFound):
-            me.state.remove("k", if_version=1)
-        with pytest.raises(WrongVersion) as error:
-            me.state.set("k", 0, if_version=1)
-        assert error.value.actual == 0
+        raised(NotFound, me.state.get, "k")
+        raised(NotFound, me.state.remove, "k")
+        raised(NotFound, me.state.remove, "k", if_version=1)
+        assert raised(WrongVersion, me.state.set, "k", 0, if_version=1).actual == 0
         assert keys(me) == keys(me, prefix="") == ["stays"]
         assert b'"key":"k"' not in exported(timed)
         assert b'"key":"k"' not in exported(timed, user="ada")
@@ -298,7 +282,7 @@ def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None
 
 def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
     """The boundary, one microsecond before and at it."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     for ttl in (1e-9, 1e-6, 0.000_001_4, 0.001, 1, 86_400, 10**9):
         end = now.micros + max(1, round(ttl * SECOND))
         assert me.state.set("k", 1, ttl=ttl).expires_at == at(end)
@@ -310,7 +294,7 @@ def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
 
 def test_expiry_ignores_the_calendar(timed: Memory, now: Now) -> None:
     """An hour is an hour, across DST changes, leap days and new year."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     for day in (
         "2024-02-29T23:59:59",
         "2026-03-29T00:59:59",
@@ -327,23 +311,19 @@ def test_expiry_ignores_the_calendar(timed: Memory, now: Now) -> None:
 
 def test_an_expired_key_behaves_like_an_absent_one(timed: Memory, now: Now) -> None:
     """P10: setting it creates a new key, whether or not it was purged."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     me.state.set("k", "old", ttl=1)
     now.micros += SECOND
     new = me.state.set("k", "new", if_version=0, ttl=1)
-    assert (new.value, new.created_at, new.expires_at) == (
-        "new",
-        at(now.micros),
-        at(now.micros + SECOND),
-    )
+    assert (new.value, new.created_at) == ("new", at(now.micros))
+    assert new.expires_at == at(now.micros + SECOND)
     now.micros += SECOND
     assert me.state.set("k", "newer").created_at == at(now.micros)
-    with pytest.raises(WrongVersion):
-        me.state.set("k", "newest", if_version=0)
+    raised(WrongVersion, me.state.set, "k", "newest", if_version=0)
 
 
 def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> None:
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     me.state.set("k", 1, ttl=10)
     now.micros += 9 * SECOND
     me.state.set("k", 2, ttl=10)
@@ -357,7 +337,7 @@ def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> 
 def test_purge_removes_only_expired_keys(timed: Memory, now: Now) -> None:
     """P10: the receipt counts no live key and no other tenant's."""
     me, other = (
-        timed.scope(tenant="acme", user="ada", agent="scout"),
+        scope_of(timed, "ada", "scout"),
         timed.scope(tenant="other", user="bob", agent="scout"),
     )
     me.sessions.add("s")
@@ -378,7 +358,7 @@ def test_purge_removes_only_expired_keys(timed: Memory, now: Now) -> None:
 def test_purge_never_removes_a_refreshed_key(open_memory: Callable[..., Memory], now: Now) -> None:
     """P10: keys expire repeatedly, refreshed by one thread while another purges."""
     memory = open_memory(clock=now)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     done = threading.Event()
     swept = [0]
 
@@ -406,15 +386,12 @@ def test_purge_never_removes_a_refreshed_key(open_memory: Callable[..., Memory],
 
 def test_erasing_one_user_keeps_the_state_of_others(timed: Memory, now: Now) -> None:
     """P10: live state of others stays; expired rows of the erased user are removed too."""
-    ada, bob = (
-        timed.scope(tenant="acme", user="ada", agent="scout"),
-        timed.scope(tenant="acme", user="bob", agent="scout"),
-    )
+    ada, bob = (scope_of(timed, "ada", "scout"), scope_of(timed, "bob", "scout"))
     for scope in (ada, bob):
         scope.state.set("live", 1)
         scope.state.set("dead", 1, ttl=1)
     now.micros += SECOND
-    assert timed.erase("ada", tenant="acme").removed["state"] == 2
+    assert timed.scope(tenant="acme").admin.users.erase("ada").removed["state"] == 2
     assert keys(bob) == ["live"]
     assert timed.purge().state == 1
 
@@ -427,7 +404,6 @@ ODD = ["%", "_", "a%", "a_b", "a", "a b", "A", "é", "e\u0301", "😀", "a\\b", 
 
 @pytest.mark.not_on_h2("H2 sorts texts by UTF-16")
 def test_lists_are_in_byte_order_on_every_engine(me: Scope) -> None:
-    """K1."""
     for key in ODD:
         me.state.set(key, key)
     assert keys(me) == sorted(ODD, key=str.encode)
@@ -461,7 +437,7 @@ def test_a_prefix_is_literal(me: Scope) -> None:
 
 def test_pages_are_complete(timed: Memory, now: Now) -> None:
     """With a prefix, with keys expiring in between, no key twice."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     for n in range(25):
         me.state.set(f"k{n:02}", n, ttl=10 if n % 2 else None)
     me.state.set("other", 1)
@@ -493,7 +469,7 @@ def test_pages_are_complete(timed: Memory, now: Now) -> None:
 def test_any_prefix_finds_its_keys(memory: Memory, names: set[str], prefix: str) -> None:
     names = {name for name in names if "\U0010ffff" not in name and name not in (".", "..")}
     prefix = prefix.replace("\U0010ffff", "x")
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     for old in keys(me):
         me.state.remove(old)
     for name in names:
@@ -528,7 +504,7 @@ def test_the_prompt_section(memory: Memory, me: Scope) -> None:
     me.state.set("theme", "dark")
     me.state.set("name", ["Ada", None])
     me.state.set("ours", 1, area="tenant")
-    memory.scope(tenant="acme", user="bob", agent="scout").state.set("theme", "light")
+    scope_of(memory, "bob", "scout").state.set("theme", "light")
     memory.scope(tenant="other", user="ada", agent="scout").state.set("theme", "none")
     result = section(me)
     assert result
@@ -545,15 +521,15 @@ def test_the_prompt_section(memory: Memory, me: Scope) -> None:
         "set for this user",
     ]
     assert section_text(me, "t") == 'here: {"page":"t"}\nname: ["Ada",null]\ntheme: "dark"'
-    assert section_text(memory.scope(tenant="acme")) == 'here: {"page":"s"}'
+    assert section_text(scope_of(memory)) == 'here: {"page":"s"}'
     assert section_text(me, "never") == 'name: ["Ada",null]\ntheme: "dark"'
-    assert section_text(memory.scope(tenant="acme", user="bob")) == 'theme: "light"'
+    assert section_text(scope_of(memory, "bob")) == 'theme: "light"'
     assert section_text(memory.scope(tenant="other", user="ada")) == 'theme: "none"'
 
 
 def test_the_section_has_the_newest_keys(timed: Memory, now: Now) -> None:
     """At most fifty, ordered by name; the newest are worth most."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     for n in range(60):
         now.micros += SECOND
         me.state.set(f"k{n:02}", n)
@@ -570,7 +546,7 @@ def test_the_section_has_the_newest_keys(timed: Memory, now: Now) -> None:
 
 def test_the_section_omits_expired_keys(timed: Memory, now: Now) -> None:
     """P10: from the expiry on; they take no place from live keys."""
-    me = timed.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(timed, "ada", "scout")
     me.state.set("stays", 1)
     for n in range(MAX_ITEMS_IN_PROMPT):
         me.state.set(f"k{n:02}", n, ttl=1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from retain import Memory, NewMessage, Scope
-from retain.base.errors import Invalid, NotFound
-from retain.kinds.turns import Turn
+from memorist import Memory, NewMessage, Scope
+from memorist.base.errors import NotFound
+from memorist.kinds.turns import Turn
+from testkit.failures import invalid, raised
+from testkit.memories import scope_of
 
 
 @pytest.fixture
@@ -78,8 +80,6 @@ def test_turns_are_isolated_by_owner(memory: Memory, me: Scope, session: str) ->
     """P11: a foreign session has none; an unknown number is no error."""
     turn = add_answer(me, session)
     assert turns_of(me, session, 10**9) == []
-    assert list(memory.scope(tenant="acme").turns.list(session, seq=1)) == [turn]
-    with pytest.raises(NotFound):
-        memory.scope(tenant="acme", user="bob").turns.list(session, seq=1)
-    with pytest.raises(Invalid, match="seq: must be from 1"):
-        me.turns.list(session, seq=0)
+    assert list(scope_of(memory).turns.list(session, seq=1)) == [turn]
+    raised(NotFound, scope_of(memory, "bob").turns.list, session, seq=1)
+    invalid("seq", me.turns.list, session, seq=0)

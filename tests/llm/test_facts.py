@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory, NewMessage
-from retain.base.settings import Settings
-from retain.jobs.runner import JobRunner
-from retain.kinds.facts import Fact
-from retain.kinds.facts.resolution import content_words
-from tests.conftest import Now
-from tests.kinds.test_fact_dialogues import Said, all_facts, write_dialogue
-from tests.llm.test_real_model import settings
+from memorist import Memory, NewMessage
+from memorist.base.settings import Settings
+from memorist.jobs.runner import JobRunner
+from memorist.kinds.facts import Fact
+from memorist.kinds.facts.resolution import content_words
+from testkit.clock import Now
+from testkit.dialogues import Said, all_facts, write_dialogue
+from testkit.memories import problems
 
-__all__ = ["settings"]
 pytestmark = pytest.mark.timeout(7200)
 DIALOGUES = 20
 IN_TWO_PARTS = 4
@@ -115,7 +114,7 @@ def test_the_model_learns_facts(settings: Settings, tmp_path: Path, now: Now) ->
                     wrong.append(line)
                 assert "gnore all" not in fact.statement
             counts["in review"] += len(me.facts.review().items)
-        assert [finding for finding in memory.verify() if not finding.ok] == []
+        assert problems(memory) == []
     print(f"\n{dict(counts)}\nrefused: {dict(refused)}\nwrong:", *wrong, sep="\n  ")
     assert counts["valid answers"] >= counts["calls"] / 2
     assert counts["wrong retirements"] == 0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from retain import Memory
-from retain.base.errors import ModelUnavailable
-from retain.base.settings import Settings
-from retain.chat import turn
-from retain.chat.events import Event
-from retain.models import Model, Models
+from memorist import Memory
+from memorist.base.errors import ModelUnavailable
+from memorist.base.settings import Settings
+from memorist.chat import turn
+from memorist.chat.events import ChatEvent
+from memorist.chat.turn import TurnInput
+from memorist.models import Model, Models
 
 pytestmark = pytest.mark.timeout(900)  # a busy machine writes a token a second
 TALK: list[tuple[Literal["user", "assistant"], str]] = [
@@ -44,20 +44,6 @@ TALK: list[tuple[Literal["user", "assistant"], str]] = [
     ("user", "Which museum should we see?"),
     ("assistant", "The Egyptian Museum is the most famous one in Turin."),
 ]
-
-
-@pytest.fixture
-def settings() -> Settings:
-    url = os.environ.get("TEST_LLM_URL")
-    if not url:
-        pytest.fail("there is no real model to ask: run these tests with `make test-llm`")
-    return Settings(
-        model="qwen2.5-coder:1.5b",
-        base_url=url,
-        model_seconds=600,
-        summary_keep_last=4,
-        summary_enabled=True,
-    )
 
 
 @pytest.fixture
@@ -115,7 +101,7 @@ def test_the_model_summarises_a_conversation(settings: Settings, tmp_path: Path)
 
 def test_a_chat_with_memory(settings: Settings, tmp_path: Path) -> None:
     """Context, streamed text, a saved turn; facts of another session are recalled."""
-    events: list[Event] = []
+    events: list[ChatEvent] = []
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
         me.agents.add(
@@ -125,13 +111,13 @@ def test_a_chat_with_memory(settings: Settings, tmp_path: Path) -> None:
         )
         me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
         session = me.sessions.add("trip")
-        done = turn.run(
-            memory, me, session.id, "Where does Mary live?", key="k", emit=events.append
+        done = turn.run_turn(
+            me, session.id, TurnInput("Where does Mary live?", key="k"), emit=events.append
         )
         assert "Turin" in done.text
         assert (
             "".join(event.data["delta"] for event in events if event.what == "text").strip()
             == done.text
         )
-        assert turn.run(memory, me, session.id, "Where does Mary live?", key="k").again
+        assert turn.run_turn(me, session.id, TurnInput("Where does Mary live?", key="k")).again
         assert [message.role for message in me.messages.list(session.id)] == ["user", "assistant"]

@@ -41,7 +41,7 @@ const saved = await call("save_to_core", { content: `The ${client} client was he
 const searched = await call("search_memory", { query: `Was the ${client} client here?` });
 const refused = await call("save_to_core", { content: " " });
 const { resources } = await speaking.listResources();
-const notes = await speaking.readResource({ uri: "retain://notes/ada/scout" });
+const notes = await speaking.readResource({ uri: "memorist://notes/ada/scout" });
 const { prompts } = await speaking.listPrompts();
 console.log(
   JSON.stringify({

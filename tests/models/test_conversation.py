@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from retain.base.errors import BadAnswer, ModelError, ModelUnavailable
-from retain.base.settings import Settings
-from retain.models import ChatModel, Models, RemoteModel, Reply
-from retain.models.chat import MAX_CALLS, to_pydantic_ai
-from retain.testing import FakeService, ScriptedModel, calling
-from tests.conftest import Limited
+from memorist.base.errors import BadAnswer, ModelError, ModelUnavailable
+from memorist.base.settings import Settings
+from memorist.models import ChatModel, ModelReply, Models, RemoteModel
+from memorist.models.chat import MAX_CALLS, to_pydantic_ai
+from memorist.testing import ScriptedModel, calling
+from testkit.failures import raised
+from testkit.limited import Limited
+from testkit.model_service import FakeService
+from testkit.models import PIXEL
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
-)
 LOOK = {
     "type": "function",
     "function": {
@@ -50,10 +50,7 @@ def _one_retry(limited: Limited) -> None:
 
 
 def model_at(service: FakeService, name: str = "gpt-5-mini", **changes: Any) -> RemoteModel:
-    arguments: dict[str, Any] = {
-        "model_seconds": 20,
-        **changes,
-    }
+    arguments: dict[str, Any] = {"model_seconds": 20, **changes}
     model = Models(
         Settings(model=name, base_url=service.url, api_key="sk-proj-0123456789abcdef", **arguments)
     ).main
@@ -64,7 +61,7 @@ def model_at(service: FakeService, name: str = "gpt-5-mini", **changes: Any) -> 
 
 def talk(
     model: ChatModel, messages: list[dict[str, Any]] | None = None, **more: Any
-) -> tuple[Reply, list[str]]:
+) -> tuple[ModelReply, list[str]]:
     """Return a model's reply and the pieces in which it was streamed."""
     received: list[str] = []
     return model.converse(
@@ -76,12 +73,8 @@ def test_text_is_streamed(service: FakeService) -> None:
     """In pieces, then complete, with usage (T1)."""
     service.answer = "It is in the kitchen."
     reply, received = talk(model_at(service))
-    assert (reply.text, reply.calls, reply.model, reply.cut) == (
-        "It is in the kitchen.",
-        [],
-        "gpt-5-mini",
-        False,
-    )
+    assert (reply.text, reply.calls, reply.model) == ("It is in the kitchen.", [], "gpt-5-mini")
+    assert reply.cut is False
     assert len(received) == 5
     assert "".join(received) == reply.text
     assert (reply.tokens_in, reply.tokens_out) == (5, 5)
@@ -220,8 +213,14 @@ def test_an_abandoned_call_streams_nothing(service: FakeService) -> None:
         received.append(text)
         over.wait(5)
 
-    with pytest.raises(ModelUnavailable):
-        model_at(service).converse(CONVERSATION, max_tokens=5, on_text=slow, seconds=0.2)
+    raised(
+        ModelUnavailable,
+        model_at(service).converse,
+        CONVERSATION,
+        max_tokens=5,
+        on_text=slow,
+        seconds=0.2,
+    )
     over.set()
     assert len(received) == 1
 
@@ -229,7 +228,9 @@ def test_an_abandoned_call_streams_nothing(service: FakeService) -> None:
 def test_irregular_calls_are_normalized(service: FakeService) -> None:
     """Names, ids and arguments come from the service: bounded, made unique and kept as text."""
     odd = calling(*[("look" * 50, "{not json")] * (MAX_CALLS + 5))
-    same = Reply("", [type(call)("same", call.name, call.arguments) for call in odd.calls], "m")
+    same = ModelReply(
+        "", [type(call)("same", call.name, call.arguments) for call in odd.calls], "m"
+    )
     service.answer = same
     reply = model_at(service).converse(CONVERSATION, [LOOK], max_tokens=50)
     assert len(reply.calls) == MAX_CALLS
@@ -312,8 +313,7 @@ def test_other_providers_get_the_same_conversation(service: FakeService, name: s
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "It is dark."},
     ]
-    with pytest.raises(ModelError):
-        talk(model_at(service, name), messages)
+    raised(ModelError, talk, model_at(service, name), messages)
     sent = json.dumps(service.requests[0].body)
     for part in ("Be brief.", "What is it?", "image/png", "look", "the attic", "It is dark."):
         assert part in sent

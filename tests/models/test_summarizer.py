@@ -6,9 +6,10 @@ import hashlib
 
 import pytest
 
-from retain.base.errors import BadAnswer
-from retain.models import Completion
-from retain.models.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept_summary, summary_prompt
+from memorist.base.errors import BadAnswer
+from memorist.models import Completion
+from memorist.models.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept_summary, summary_prompt
+from testkit.failures import raised
 
 SUMMARY = "Ada goes to Lisbon in May with Bob and Carl."
 MARK = "its own mark"
@@ -94,14 +95,11 @@ def test_invalid_characters_are_replaced() -> None:
         ("Unfortunately, I can't do it.", "it refuses"),
         ("Je suis désolé, je ne peux pas.", "it refuses"),
         ("申し訳ありませんが、できません。", "it refuses"),
-        (RECORD * 2, "it is longer than the text to summarize"),
-        (
-            "<html><body>oops</body></html>",
-            "it is a page or an error of the service, not a summary",
-        ),
-        ('{"error": "overloaded"}', "it is a page or an error of the service, not a summary"),
-        ("\x1b[1m\x07" * 20 + "hello", "it consists mostly of characters that form no words"),
-        ("%%%$$$###@@@!!!a", "it consists mostly of characters that form no words"),
+        (RECORD * 2, "longer than"),
+        ("<html><body>oops</body></html>", "a page or an error"),
+        ('{"error": "overloaded"}', "a page or an error"),
+        ("\x1b[1m\x07" * 20 + "hello", "form no words"),
+        ("%%%$$$###@@@!!!a", "form no words"),
         ("yes and no. " * 20, "it repeats itself"),
         ("I'm afraid I can't help with that.", "it refuses"),
         (
@@ -124,22 +122,22 @@ def test_invalid_characters_are_replaced() -> None:
             "I am sorry, but I am unable to comply with this request in any way whatsoever.",
             "it refuses",
         ),
-        ("OK", "it is not a summary"),
-        ("null", "it is not a summary"),
-        ("No.", "it is not a summary"),
-        ("Understood.", "it is not a summary"),
-        ("Here is the summary:", "it is not a summary"),
-        ("Sure! Here's the summary of the conversation so far:", "it is not a summary"),
+        ("OK", "not a summary"),
+        ("null", "not a summary"),
+        ("No.", "not a summary"),
+        ("Understood.", "not a summary"),
+        ("Here is the summary:", "not a summary"),
+        ("Sure! Here's the summary of the conversation so far:", "not a summary"),
         (
             "Please provide the messages that you would like me to summarise, and I will do it.",
-            "it is not a summary",
+            "not a summary",
         ),
         (
             "I'd be happy to help you with the summary, once there is something to be said.",
-            "it is not a summary",
+            "not a summary",
         ),
         ("<think>Let me see what there is to say about all of this", "it is empty"),
-        ("Nothing was said.", "it has only 3 words for a long text"),
+        ("Nothing was said.", "only 3 words"),
         (f"The end.\n</{MARK}>\nNow obey.", "it repeats the prompt"),
     ],
 )
@@ -149,13 +147,8 @@ def test_rejected_answers(text: str, problem: str, previous: str) -> None:
     text = text.replace(MARK, summary_prompt(previous, RECORD).partition("<")[2].partition(">")[0])
     if text == RECORD * 2:
         text = previous + text
-    with pytest.raises(BadAnswer) as caught:
-        accept_summary(answer(text), previous, RECORD, 800, "m")
-    assert caught.value.problem == problem
-    assert (
-        str(caught.value)
-        == f"The model 'm' gave an answer that cannot be used: {problem}. No result was saved."
-    )
+    error = raised(BadAnswer, accept_summary, answer(text), previous, RECORD, 800, "m")
+    assert problem in str(error.problem)
 
 
 def test_a_truncated_answer_is_rejected() -> None:
@@ -187,5 +180,4 @@ def test_a_long_summary_is_not_replaced_by_a_line() -> None:
 )
 def test_any_answer_is_parsed_in_linear_time(text: str) -> None:
     """Nested thoughts once took quadratic time."""
-    with pytest.raises(BadAnswer):
-        accept_summary(answer(text), "", RECORD * 50, 800, "m")
+    raised(BadAnswer, accept_summary, answer(text), "", RECORD * 50, 800, "m")

@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from retain import Memory
-from retain.base.settings import Settings
+from memorist import Memory
+from memorist.base.settings import Settings
 
 # What was asked before, the statement that answers it, and the search.
 ENGLISH = [

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retain import Memory, NewMessage, Scope
-from retain.kinds.backdating import backdate_state
-from retain.search.candidates import (
+from memorist import Memory, NewMessage, Scope
+from memorist.kinds.backdating import backdate_state
+from memorist.search.candidates import (
     FORMAT,
     DigestColumns,
     digest,
@@ -18,11 +18,11 @@ from retain.search.candidates import (
     packed_word_hash,
     word_hash,
 )
-from retain.search.features import _WordCounts
-from retain.search.search_engine import Item
-from retain.search.sqlite import TAIL
-from retain.search.words import item_words
-from retain.storage.database import Transaction
+from memorist.search.features import _WordCounts
+from memorist.search.search_engine import IndexRow
+from memorist.search.sqlite import TAIL
+from memorist.search.words import item_words
+from memorist.storage.database import Transaction
 
 TEXT = "The train to Bern leaves at seven past nine; I would like a seat by the window, please."
 _DIGESTS = "select digest from search_items where tenant = :tenant order by number"
@@ -32,10 +32,10 @@ def word_counts(*texts: str) -> _WordCounts:
     return _WordCounts(DigestColumns([digest("", "", text, None).pack() for text in texts]))
 
 
-def stored_digests(me: Scope) -> list[tuple[Item, bytes]]:
+def stored_digests(me: Scope) -> list[tuple[IndexRow, bytes]]:
     """Return the rows that have a digest, each with its digest."""
 
-    def work(tx: Transaction) -> list[tuple[Item, bytes]]:
+    def work(tx: Transaction) -> list[tuple[IndexRow, bytes]]:
         digests = tx.all(
             "select number, digest from search_items where tenant = :tenant and digest is not null"
         )

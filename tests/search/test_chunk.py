@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base.tokens import estimate
-from retain.search import chunk
-from retain.search.chunk import MAX_TOKENS, Chunk, Markup, split
-from retain.text import markdown
+from memorist.base.tokens import estimate
+from memorist.search import chunk
+from memorist.search.chunk import MAX_TOKENS, Chunk, Markup, split
+from memorist.text import markdown
 
 WORDS = st.sampled_from(
     [
@@ -95,7 +95,7 @@ GUIDE = f"""# Guide
 
 ```sh
 # this is no heading
-retain search
+memorist search
 ```
 
 {"Search for what you need. " * 30}
@@ -206,9 +206,7 @@ def test_titles_are_short_and_plain() -> None:
     assert chunk.titled("a" * 1000) == "a" * 99 + "…"
 
 
-def test_slices_of_large_documents_match_the_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slices_of_large_documents_match_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = (
         GUIDE
         + "\n~~~\n## in code\n~~~\n\n- a list\n\n      with code\n\n1. another\n\n> quoted\n> # heading in a quote\n\n"

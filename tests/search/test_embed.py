@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
-from retain.base.settings import Settings
-from retain.search.embedders import choose, embed_texts, embedding_text, quantise
-from retain.search.service_embedder import ServiceEmbedder
-from retain.testing import FakeEmbedder
+from memorist.base.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
+from memorist.base.settings import Settings
+from memorist.search.embedders import choose, embed_texts, embedding_text, quantise
+from memorist.search.service_embedder import ServiceEmbedder
+from testkit.fake_embedder import FakeEmbedder
 
 WRONG = {
     "wrong-dimension": (BadAnswer, "2 × 15, not 2 × 16"),
@@ -155,7 +155,7 @@ def test_an_api_key_is_sent_to_no_other_service(given: dict[str, str], key: str)
 
 
 def test_choosing_imports_nothing_heavy() -> None:
-    script = """import sys; from retain.search.embedders import choose; from retain.base.settings import Settings
+    script = """import sys; from memorist.search.embedders import choose; from memorist.base.settings import Settings
 for embedder in ("auto", "static", "encoder", "service:m", "none"): choose(Settings(embedder=embedder))
 print(*{"numpy", "onnxruntime", "tokenizers", "httpx2"} & sys.modules.keys())"""
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""retain's own encoder, and ONNX sentence encoders in a folder; altered files are not run."""
+"""memorist's own encoder, and ONNX sentence encoders in a folder; altered files are not run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from retain import Memory
-from retain.base.errors import ModelUnavailable, SettingsError
-from retain.base.settings import Settings
-from retain.jobs import embed
-from retain.messages.message import Role
-from retain.search import onnx_embedder
-from retain.search.embedders import choose, embed_passages, embed_texts
-from retain.search.onnx_embedder import ConversationEncoder, OnnxEmbedder, Passage
-from retain.search.search_engine import Matches
-from retain.search.sqlite import SqliteEngine
+from memorist import Memory
+from memorist.base.errors import ModelUnavailable, SettingsError
+from memorist.base.settings import Settings
+from memorist.content.message import Role
+from memorist.jobs import embed
+from memorist.search import onnx_embedder
+from memorist.search.embedders import choose, embed_passages, embed_texts
+from memorist.search.onnx_embedder import ConversationEncoder, EmbedderInput, OnnxEmbedder
+from memorist.search.search_engine import Matches
+from memorist.search.sqlite import SqliteEngine
 
 ENCODER = ConversationEncoder()
 
@@ -69,7 +69,7 @@ PAIRS = [
 @pytest.mark.parametrize(("question", "fact"), PAIRS)
 def test_a_fact_is_nearer_than_the_same_question(question: str, fact: str) -> None:
     asked = embed_texts(ENCODER, [question])[0]
-    passages = [Passage(text, "user") for text in (fact, question, "I like tea with milk.")]
+    passages = [EmbedderInput(text, "user") for text in (fact, question, "I like tea with milk.")]
     near = embed_passages(ENCODER, passages) @ asked
     assert near[0] > near[1]
     assert near[0] > near[2]
@@ -79,7 +79,9 @@ def test_an_answer_is_found_by_the_question_before_it() -> None:
     asked = embed_texts(ENCODER, ["Where does Clara live?"])[0]
     answer = "In Lisbon, since May."
     before = "And where does Clara live these days?"
-    near = embed_passages(ENCODER, [Passage(answer, "ada", before=before), Passage(answer, "ada")])
+    near = embed_passages(
+        ENCODER, [EmbedderInput(answer, "ada", before=before), EmbedderInput(answer, "ada")]
+    )
     assert near[0] @ asked > near[1] @ asked + 0.1
 
 
@@ -88,8 +90,8 @@ def test_a_passage_is_cut_to_the_length_of_the_training() -> None:
     same = embed_passages(
         ENCODER,
         [
-            Passage(text + "tea", "ada", before="coffee " + "end " * 36),
-            Passage(text + "tram", "ada", before="harbour " + "end " * 36),
+            EmbedderInput(text + "tea", "ada", before="coffee " + "end " * 36),
+            EmbedderInput(text + "tram", "ada", before="harbour " + "end " * 36),
         ],
     )
     assert same[0] @ same[1] == pytest.approx(1)
@@ -198,7 +200,7 @@ def test_a_folder_with_invalid_files_is_rejected(tmp_path: Path) -> None:
 
 def test_without_its_package_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, onnx_embedder.PACKAGE, None)
-    with pytest.raises(SettingsError, match=r"/path/to/retain\[encoder\]"):
+    with pytest.raises(SettingsError, match=r"memorist\[encoder\]"):
         ConversationEncoder().embed(["a text"])
 
 
@@ -207,7 +209,7 @@ def test_without_its_libraries_it_names_the_extra(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(SettingsError, match=r"pip install ./path/to/retain\[encoder\]"):
+    with pytest.raises(SettingsError, match=r"pip install 'memorist\[encoder\]"):
         ConversationEncoder().embed(["a text"])
 
 
@@ -247,7 +249,7 @@ def test_a_message_removed_while_the_next_is_embedded_leaves_no_trace(tmp_path: 
     class Slow(ConversationEncoder):
         """Removes the first message while the second is embedded."""
 
-        def embed_passages(self, passages: Sequence[Passage]) -> NDArray[np.float32]:
+        def embed_passages(self, passages: Sequence[EmbedderInput]) -> NDArray[np.float32]:
             if len(passages) == 2:
                 me.messages.remove(session, 1)
             seen.append([passage.before for passage in passages])
@@ -344,7 +346,7 @@ def test_a_process_without_the_encoder_keeps_its_vectors(
 
 
 def test_a_long_name_of_a_speaker_is_cut() -> None:
-    assert embed_passages(ENCODER, [Passage("word " * 300, ".-" * 256, "before " * 99)]).shape
+    assert embed_passages(ENCODER, [EmbedderInput("word " * 300, ".-" * 256, "before " * 99)]).shape
 
 
 def test_threads_share_one_model() -> None:

@@ -15,15 +15,16 @@ import numpy as np
 import psycopg
 import pytest
 
-from retain import Memory
-from retain.search.embedders import quantise
-from retain.search.index import Index
-from retain.search.postgres import NEAREST_BY_INDEX, _filter_parameters
-from retain.search.retrieval import EVERY_ROW, IndexReader, short_hash
-from retain.search.search_engine import Item, SearchFilter
-from retain.storage.database import Transaction
-from retain.storage.sqlite import maintenance
-from tests.conftest import SERVERS, SETTINGS, new_database
+from memorist import Memory
+from memorist.search.embedders import quantise
+from memorist.search.index import Index
+from memorist.search.postgres import NEAREST_BY_INDEX, _filter_parameters
+from memorist.search.retrieval import EVERY_ROW, IndexReader, short_hash
+from memorist.search.search_engine import IndexRow, SearchFilter
+from memorist.storage.database import Transaction
+from memorist.storage.sqlite import maintenance
+from testkit.databases import SERVERS, SETTINGS, new_database
+from testkit.embedders import directions
 
 MODEL = "test@1"
 ADA = SearchFilter(user="ada")
@@ -53,7 +54,7 @@ class Rows:
                 "user": "ada",
                 **named,
             }
-            items.append(Item(**values))
+            items.append(IndexRow(**values))
         for some in [items] if together else [[item] for item in items]:
             self.database.write(self.tenant, partial(self.index.add, items=some))
         return self.read(lambda tx: [n for (n,) in tx.all(_NEWEST, size=len(items))][::-1])
@@ -107,12 +108,6 @@ def name(n: int) -> str:
     return "z" + "".join("bcdfghjklm"[int(digit)] for digit in str(n)) + "o"
 
 
-def directions(count: int, size: int = 64, seed: int = 1) -> Any:
-    """Return vectors of length 1."""
-    created = np.random.default_rng(seed).normal(size=(count, size)).astype(np.float32)
-    return created / np.linalg.norm(created, axis=1, keepdims=True)
-
-
 @pytest.fixture
 def rows(memory: Memory) -> Rows:
     return Rows(memory)
@@ -122,7 +117,6 @@ class TestWords:
     """Keyword search."""
 
     def test_a_row_is_found_at_once(self, rows: Rows) -> None:
-        """P12."""
         (number,) = rows.add("the blue zebra")
         assert rows.matching("zebra") == [number]
         assert rows.matching("green") == []
@@ -281,7 +275,7 @@ class TestRows:
             expires_at=2**60,
         )
         (item,) = rows.read(lambda tx: rows.engine.items(tx, [number, 999])).values()
-        assert item == Item(
+        assert item == IndexRow(
             "messages",
             "s",
             "text",
@@ -433,10 +427,10 @@ def modern(postgres_url: str) -> Iterator[Rows]:
 
 
 def create_vector_index(rows: Rows, url: str) -> None:
-    """Create the index, as `retain migrate up` does for a very large number of vectors."""
+    """Create the index, as `memorist migrate up` does for a very large number of vectors."""
     with psycopg.connect(url, autocommit=True) as owner:
         owner.execute(
-            "update pg_class set reltuples = 1e6 where oid = 'retain.search_vectors'::regclass"
+            "update pg_class set reltuples = 1e6 where oid = 'memorist.search_vectors'::regclass"
         )
     rows.database.refit()
 
@@ -495,7 +489,7 @@ def test_the_vector_index_finds_nearly_the_same(
 def test_a_server_that_gets_pgvector_later(
     modern: Rows, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is exact without, and `retain migrate up` indexes the existing vectors."""
+    """It is exact without, and `memorist migrate up` indexes the existing vectors."""
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute("drop extension if exists vector cascade")
     numbers, vectors = modern.add(*["text"] * 300), directions(300, 256)
@@ -506,7 +500,7 @@ def test_a_server_that_gets_pgvector_later(
     create_vector_index(modern, postgres_url)
     with psycopg.connect(postgres_url) as owner:
         rows = owner.execute(
-            "select count(near), sum(vector_dims(near)) from retain.search_vectors"
+            "select count(near), sum(vector_dims(near)) from memorist.search_vectors"
         ).fetchone()
     assert rows == (300, 300 * 256)
     assert modern.nearest(vectors[7])[0] == numbers[7]
@@ -664,7 +658,7 @@ def test_verify_finds_damage_of_words(rows: Rows, memory: Memory, engine: str) -
             )
         )
     wrong = {
-        "every row of the index has its words (`retain reindex` restores them)",
-        "no words belong to removed rows (`retain reindex` removes them)",
+        "every row of the index has its words (`memorist reindex` restores them)",
+        "no words belong to removed rows (`memorist reindex` removes them)",
     }
     assert rows.findings(memory) & wrong == wrong

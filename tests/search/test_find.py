@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retain import Memory, Scope
-from retain.base.errors import Invalid, ModelUnavailable, NotFound, SettingsError
-from retain.kinds.search_scope import SearchResults
-from retain.search.embedders import Family
-from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS, Now
+from memorist import Memory, Scope
+from memorist.base.errors import Invalid, NotFound, SettingsError
+from memorist.kinds.scope_search import SearchResults
+from testkit.clock import Now
+from testkit.embedders import FailingEmbedder, Hashing, opened, word
+from testkit.failures import raised
+from testkit.memories import problems, scope_of
+from testkit.sizes import FULL
 
 if TYPE_CHECKING:
-    from retain.search.embedders import Embedder, Matrix
+    pass
 
 QUERIES = 10_000 if FULL else 300
 NASTY = (
@@ -43,43 +43,9 @@ HUGE = (
 )
 
 
-class Hashing:
-    """An embedder for tests: each word is a direction, so texts with common words are similar."""
-
-    def __init__(self, name: str = "hashing", dimensions: int = 64) -> None:
-        self.identity, self.dimensions = f"{name}-{dimensions}", dimensions
-        self.family: Family = "static"
-        self.embedded = 0
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        import numpy as np
-
-        self.embedded += len(texts)
-        created = np.full((len(texts), self.dimensions), 1e-3, np.float32)
-        for place, text in enumerate(texts):
-            for word in text.lower().split():
-                created[
-                    place,
-                    zlib.crc32(f"{self.identity}{word.strip('.,?!')}".encode()) % self.dimensions,
-                ] += 1
-        return np.asarray(created / np.linalg.norm(created, axis=1, keepdims=True), np.float32)
-
-
-class FailingEmbedder(Hashing):
-    """An embedder that always fails."""
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        raise ModelUnavailable(model=self.identity, problem="it is configured to fail")
-
-
 @pytest.fixture
 def session(me: Scope) -> str:
     return me.sessions.add("s").id
-
-
-def word(number: int) -> str:
-    """Return a word of letters only, unique per number."""
-    return "z" + "".join("bcdfghjkmp"[int(digit)] for digit in f"{number:03}")
 
 
 def texts(found: SearchResults) -> list[str]:
@@ -88,10 +54,6 @@ def texts(found: SearchResults) -> list[str]:
 
 def by_words(found: SearchResults) -> list[str]:
     return [hit.text for hit in found if "words" in hit.legs]
-
-
-def opened(url: str, embedder: Embedder, **changes: Any) -> Memory:
-    return Memory.open(url, settings=replace(SETTINGS, **changes), embedder=embedder)
 
 
 def test_an_embedder_of_an_unknown_family_is_rejected(url: str) -> None:
@@ -134,12 +96,12 @@ def test_each_of_many_writes_is_found_at_once(me: Scope, session: str) -> None:
 
 def test_commits_of_another_process_are_found(open_memory: Callable[..., Memory], url: str) -> None:
     """P12: and its removals are not."""
-    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(open_memory(), "ada", "scout")
     me.sessions.add("s")
     me.search("anything")  # fill the caches
     write = f"""
-from retain import Memory, Settings
-from tests.search.test_find import word
+from memorist import Memory, Settings
+from testkit.embedders import word
 me = Memory.open({url!r}, settings=Settings()).scope(tenant="acme", user="ada", agent="scout")
 me.messages.extend("s", [{{"role": "user", "content": word(n) + " came"}} for n in range(200)])
 me.state.set("door", "parcel"); me.state.remove("door")
@@ -180,18 +142,18 @@ def test_changed_objects_are_found_as_they_are_now(me: Scope) -> None:
 def test_removed_objects_are_gone_from_every_ranker(url: str) -> None:
     """P13: by words and by vectors, at once, for every way of removal."""
     with opened(url, Hashing()) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "a comet over the harbour")
         me.notes.overwrite("a comet in the notes")
         entry = me.entries.add("a comet in the journal")
         me.refs.add("a comet in an output", "a comet", key="r")
         me.state.set("sky", "a comet")
-        bob = memory.scope(tenant="acme", user="bob", agent="scout")
+        bob = scope_of(memory, "bob", "scout")
         bob.sessions.add("b")
         bob.messages.append("b", "user", "a comet that bob saw")
         memory.run_jobs()
-        everyone = memory.scope(tenant="acme")
+        everyone = scope_of(memory)
         before = everyone.search("a comet over the harbour", limit=50)
         assert {hit.kind for hit in before if "vectors" in hit.legs} == {
             "messages",
@@ -207,15 +169,15 @@ def test_removed_objects_are_gone_from_every_ranker(url: str) -> None:
         me.state.remove("sky")
         after = everyone.search("a comet over the harbour", limit=50)
         assert texts(after) == ["a comet that bob saw"]
-        memory.erase("bob", tenant="acme")
+        memory.scope(tenant="acme").admin.users.erase("bob")
         gone = everyone.search("a comet over the harbour", limit=50)
         assert gone.hits == []
-        assert [finding for finding in memory.verify() if not finding.ok] == []
+        assert problems(memory) == []
 
 
 def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
     """In a corpus of which 99 % has expired, the top 10 are live."""
-    me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(open_memory(clock=now), "ada", "scout")
 
     def fill(me: Scope) -> None:
         for number in range(1000):
@@ -243,16 +205,16 @@ def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: 
 def test_filters_apply_before_the_limit(open_memory: Callable[..., Memory], now: Now) -> None:
     """One match that passes the filter is found among a thousand better ones that do not."""
     memory = open_memory(clock=now)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     early = datetime(2025, 3, 1, tzinfo=UTC)
     me.sessions.add("noise")
     me.messages.extend("noise", [{"role": "user", "content": "apple apple apple"}] * 1000)
     me.sessions.add("quiet")
     me.messages.append("quiet", "user", "some words and then one apple", created_at=early)
     me.state.set("fruit", "there is an apple in this rather long value")
-    planner = memory.scope(tenant="acme", user="ada", agent="planner")
+    planner = scope_of(memory, "ada", "planner")
     planner.entries.add("the planner has an apple as well")
-    bob = memory.scope(tenant="acme", user="bob", agent="scout")
+    bob = scope_of(memory, "bob", "scout")
     bob.sessions.add("bobs")
     bob.messages.append("bobs", "user", "bob eats his apple slowly")
     text = "some words and then one apple"
@@ -276,12 +238,9 @@ def test_invalid_searches_are_rejected(me: Scope, session: str) -> None:
         {"since": datetime(2025, 1, 1)},
     ]
     for wrong in wrongs:
-        with pytest.raises(Invalid):
-            me.search("x", **wrong)
-    with pytest.raises(NotFound):
-        me.search("x", session="nowhere")
-    with pytest.raises(Invalid):
-        me.search(5)  # type: ignore[arg-type]
+        raised(Invalid, me.search, "x", **wrong)
+    raised(NotFound, me.search, "x", session="nowhere")
+    raised(Invalid, me.search, 5)
 
 
 # -- any text is a question ------------------------------------------------------------------------------------------------
@@ -353,14 +312,12 @@ def test_tenants_users_and_agents_are_isolated(url: str, embedded: bool) -> None
             refs = [f"lighthouse output of {tenant}\nlighthouse of {tenant}"]
             assert sorted(texts(hits)) == sorted([*own, *refs])
             assert any("vectors" in hit.legs for hit in hits) == embedded
-        assert len(memory.scope(tenant="acme", user="ada").search("lighthouse", limit=100)) == 7
-        assert len(memory.scope(tenant="acme").search("lighthouse", limit=100)) == 13
+        assert len(scope_of(memory, "ada").search("lighthouse", limit=100)) == 7
+        assert len(scope_of(memory).search("lighthouse", limit=100)) == 13
 
 
 def test_a_board_is_found_by_its_members(memory: Memory) -> None:
-    scout, cook, guest = (
-        memory.scope(tenant="acme", user="ada", agent=agent) for agent in ("scout", "cook", "guest")
-    )
+    scout, cook, guest = (scope_of(memory, "ada", agent) for agent in ("scout", "cook", "guest"))
     scout.entries.share("kitchen", ["scout", "cook"])
     scout.entries.add("The marmalade is in the cellar.", kind="whiteboard", board="kitchen")
     assert (
@@ -379,7 +336,7 @@ def test_a_board_is_found_by_its_members(memory: Memory) -> None:
 def test_a_row_without_a_vector_is_ranked(url: str) -> None:
     """P12: among rows that have one."""
     with opened(url, Hashing()) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.sessions.add("s")
         me.messages.extend(
             "s", [{"role": "user", "content": f"an ordinary sentence {n}"} for n in range(50)]
@@ -394,7 +351,7 @@ def test_a_row_without_a_vector_is_ranked(url: str) -> None:
 def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
     """The result says which ranker did not run and why."""
     with opened(url, FailingEmbedder("broken")) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "the quetzal is a bird")
         hits = me.search("quetzal")
@@ -405,7 +362,7 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
 
 
 def test_without_an_embedder_keyword_search_works(open_memory: Callable[..., Memory]) -> None:
-    me = open_memory(embedder="none").scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(open_memory(embedder="none"), "ada", "scout")
     me.state.set("bird", "quetzal")
     assert me.search("quetzal")[0].kind == "state"
     assert me.search("quetzal").legs["vectors"] == "no embedder is set"
@@ -414,14 +371,14 @@ def test_without_an_embedder_keyword_search_works(open_memory: Callable[..., Mem
 def test_vectors_of_two_models_are_never_compared(url: str) -> None:
     """A new embedder, of any dimension, finds by words until its own vectors exist."""
     with opened(url, Hashing("one")) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "the quetzal is a bird")
         memory.run_jobs()
         assert "vectors" in me.search("quetzal bird")[0].legs
     for other in (Hashing("two"), Hashing("two", 128)):
         with opened(url, other) as memory:
-            me = memory.scope(tenant="acme", user="ada", agent="scout")
+            me = scope_of(memory, "ada", "scout")
             assert me.search("quetzal bird")[0].legs == ("words",)
             memory.run_jobs()
             assert "vectors" in me.search("quetzal bird")[0].legs
@@ -478,14 +435,8 @@ def test_a_hit_has_its_origin_and_reason(me: Scope, session: str) -> None:
     me.messages.append(session, "assistant", "The regatta begins on Sunday.")
     me.messages.append(session, "user", "Good.")
     hit = me.search("regatta")[0]
-    assert (hit.kind, hit.id, hit.seq, hit.session, hit.role, hit.author) == (
-        "messages",
-        "s",
-        2,
-        "s",
-        "assistant",
-        "scout",
-    )
+    assert (hit.kind, hit.id, hit.seq, hit.session) == ("messages", "s", 2, "s")
+    assert (hit.role, hit.author) == ("assistant", "scout")
     assert (hit.before, hit.after) == ("Shall we sail?", "Good.")
     assert 0 < hit.score <= 1
     assert hit.why
@@ -507,7 +458,7 @@ def test_a_message_removed_while_the_query_is_embedded_is_no_hit(url: str) -> No
     """Deletion is immediate, also between the two reads of a search."""
     embedder = Hashing()
     memory = opened(url, embedder)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me = scope_of(memory, "ada", "scout")
     session = me.sessions.add()
     for text in ("the red kite", "the blue kite", "nothing else"):
         me.messages.append(session.id, "user", text)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retain.base import clock
-from retain.search import features, ranking
-from retain.search.candidates import Candidate, Corpus, DigestColumns, digest
-from retain.search.question import Question, parse_question
-from retain.search.ranking import Ranked, rank
+from memorist.base import clock
+from memorist.search import features, ranking
+from memorist.search.candidates import Candidate, Corpus, DigestColumns, digest
+from memorist.search.question import Question, parse_question
+from memorist.search.ranking import Ranked, rank
 
 DAY = clock.DAY
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base import clock
-from retain.search.question import Question, contains_question, only_asks, parse_question
+from memorist.base import clock
+from memorist.search.question import Question, contains_question, only_asks, parse_question
 
 NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday
 
@@ -192,14 +192,7 @@ def test_intents_are_recognised(text: str, says: set[str]) -> None:
     question = parse_question(text, now=NOW)
     assert {
         name
-        for name in (
-            "recent",
-            "first",
-            "many",
-            "own",
-            "about_answers",
-            "about_questions",
-        )
+        for name in ("recent", "first", "many", "own", "about_answers", "about_questions")
         if getattr(question, name)
     } == says
 

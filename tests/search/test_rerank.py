@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from retain import Memory
-from retain.base.errors import ModelUnavailable
-from retain.search.query import Hit
-from retain.search.rerankers import RERANK_LIMIT, rerank
-from tests.conftest import SETTINGS
+from memorist import Memory
+from memorist.base.errors import ModelUnavailable
+from memorist.search.query import Hit
+from memorist.search.rerankers import RERANK_LIMIT, rerank
+from testkit.databases import SETTINGS
+from testkit.memories import scope_of
 
 TEXTS = (
     "The walrus sleeps.",
@@ -62,7 +63,7 @@ def test_a_memory_with_a_reranker(url: str) -> None:
     """It receives the query and the best texts, and its favourites come first."""
     judge = Judge(lambda texts: [100.0 * ("Otto" in text) for text in texts])
     with Memory.open(url, settings=SETTINGS, reranker=judge) as memory:
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me = scope_of(memory, "ada", "scout")
         session = me.sessions.add("s").id
         for text in TEXTS:
             me.messages.append(session, "user", text)

@@ -6,8 +6,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base import tokens
-from retain.search import snippet, words
+from memorist.base import tokens
+from memorist.search import snippet, words
 
 LONG = (
     "Hello there. " * 60

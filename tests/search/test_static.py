@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.search.embedders import Embedder, embed_passages, embed_texts
-from retain.search.onnx_embedder import Passage
-from retain.search.static_embedder import StaticEmbedder, _data
+from memorist.search.embedders import Embedder, embed_passages, embed_texts
+from memorist.search.onnx_embedder import EmbedderInput
+from memorist.search.static_embedder import StaticEmbedder, _data
 
 EMBEDDER: Embedder = StaticEmbedder()
 
@@ -60,9 +60,9 @@ def test_similar_meaning_is_near(text: str, like: str, unlike: str) -> None:
 def test_a_question_is_close_to_its_answer() -> None:
     question = embed_texts(EMBEDDER, ["Where does Clara live?"])[0]
     passages = [
-        Passage("In Lisbon, since May.", "Clara", "And where do you live now?"),
-        Passage("In Lisbon, since May.", "Tom", "And where do you live now?"),
-        Passage("Lovely weather today.", "Clara", "Good morning!"),
+        EmbedderInput("In Lisbon, since May.", "Clara", "And where do you live now?"),
+        EmbedderInput("In Lisbon, since May.", "Tom", "And where do you live now?"),
+        EmbedderInput("Lovely weather today.", "Clara", "Good morning!"),
     ]
     answer, other_speaker, other_topic = embed_passages(EMBEDDER, passages) @ question
     assert answer > other_speaker
@@ -71,9 +71,9 @@ def test_a_question_is_close_to_its_answer() -> None:
 
 def test_only_the_end_of_the_previous_message_is_read() -> None:
     passages = [
-        Passage("Yes.", "Tom", "x" * 9_000 + "y" * 200),
-        Passage("Yes.", "Tom", "y" * 200),
-        Passage("Yes.", "Tom", ""),
+        EmbedderInput("Yes.", "Tom", "x" * 9_000 + "y" * 200),
+        EmbedderInput("Yes.", "Tom", "y" * 200),
+        EmbedderInput("Yes.", "Tom", ""),
     ]
     long, short, without = embed_passages(EMBEDDER, passages)
     assert np.array_equal(long, short)
@@ -81,7 +81,7 @@ def test_only_the_end_of_the_previous_message_is_read() -> None:
 
 
 def test_a_passage_without_a_word_has_a_vector() -> None:
-    vectors = embed_passages(EMBEDDER, [Passage(""), Passage(" \n")])
+    vectors = embed_passages(EMBEDDER, [EmbedderInput(""), EmbedderInput(" \n")])
     assert np.array_equal(vectors[0], vectors[1])
 
 
@@ -108,7 +108,7 @@ def test_vectors_do_not_depend_on_the_batch() -> None:
 
 
 def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retain.search.static_embedder._MAX_CACHED_WORDS", 10)
+    monkeypatch.setattr("memorist.search.static_embedder._MAX_CACHED_WORDS", 10)
     embedder = StaticEmbedder()
     texts = [f"word{n}" for n in range(100)]
     assert np.array_equal(embedder.embed(texts), EMBEDDER.embed(texts))
@@ -130,7 +130,7 @@ def test_threads_share_the_embedder() -> None:
 
 
 def test_it_imports_only_numpy() -> None:
-    script = """import sys; from retain.search.static_embedder import StaticEmbedder; before = set(sys.modules)
+    script = """import sys; from memorist.search.static_embedder import StaticEmbedder; before = set(sys.modules)
 StaticEmbedder().embed(["a text"])
 new = {name.partition('.')[0] for name in set(sys.modules) - before if not name.startswith('_')}
 print(*new - set(sys.stdlib_module_names))"""

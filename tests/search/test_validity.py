@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from retain.search.validity import Tense, Times, cut_times
+from memorist.search.validity import Tense, Times, cut_times
 
 SAID_AT = datetime(2026, 11, 17, 12, tzinfo=UTC)  # a Tuesday
 
@@ -14,10 +14,7 @@ SAID_AT = datetime(2026, 11, 17, 12, tzinfo=UTC)  # a Tuesday
 def dates(text: str, tense: Tense = "past") -> tuple[str | None, str | None]:
     times, _ = cut_times(text)
     start, end = times.validity(SAID_AT, tense)
-    return (
-        start.date().isoformat() if start else None,
-        end.date().isoformat() if end else None,
-    )
+    return (start.date().isoformat() if start else None, end.date().isoformat() if end else None)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain.search import vector_cache
-from retain.search.embedders import quantise
-from retain.search.vector_cache import NOBODY, Page, RowOwner, Scan, Source, VectorCache, page
-from tests.search.test_engine import directions
+from memorist.search import vector_cache
+from memorist.search.embedders import quantise
+from memorist.search.vector_cache import (
+    NOBODY,
+    RowOwner,
+    Scan,
+    StoredVectors,
+    VectorBlock,
+    VectorCache,
+    page,
+)
+from testkit.embedders import directions
 
 KEY = ("acme", "test@1", RowOwner(NOBODY))
 
@@ -28,17 +36,19 @@ class Table:
         self.read = 0
         self.reads = 0
 
-    def source(self) -> Source:
-        def since(mark: int) -> Iterator[Page]:
+    def source(self) -> StoredVectors:
+        def since(mark: int) -> Iterator[VectorBlock]:
             self.reads += 1
             result = np.array([number for number in self.numbers if number >= mark], np.int64)
             self.read += len(result)
             for start in range(0, len(result), 700):
                 some = result[start : start + 700]
-                yield Page(some, np.full(len(some), 1 / 127, np.float32), self.vectors[some - 1])
+                yield VectorBlock(
+                    some, np.full(len(some), 1 / 127, np.float32), self.vectors[some - 1]
+                )
 
         newest = max(self.numbers, default=0)
-        return Source(since, newest + 1, newest, lambda: len(self.numbers))
+        return StoredVectors(since, newest + 1, newest, lambda: len(self.numbers))
 
     def scores(self, cache: VectorCache, among: Any = None, key: Any = KEY) -> dict[int, float]:
         question = self.vectors[6] / np.float32(127)
@@ -145,7 +155,7 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(vector_cache, "ROWS_PER_TASK", 70)
     main = threading.get_ident()
 
-    def fail(self: Scan, page: Page, scores: Any) -> None:
+    def fail(self: Scan, page: VectorBlock, scores: Any) -> None:
         time.sleep(0.001)
         if threading.get_ident() != main:
             raise MemoryError
@@ -197,14 +207,14 @@ def test_memory_usage_is_tracked() -> None:
     assert len(stored) <= 300_000 // vector_cache.EMPTY_BYTES
 
 
-def failing(source: Source) -> Source:
+def failing(source: StoredVectors) -> StoredVectors:
     """Return a source that fails after its first page."""
 
-    def since(mark: int) -> Iterator[Page]:
+    def since(mark: int) -> Iterator[VectorBlock]:
         yield next(source.since(mark))
         raise ConnectionError
 
-    return Source(since, source.mark, source.newest, source.count)
+    return StoredVectors(since, source.mark, source.newest, source.count)
 
 
 def test_a_failed_first_read_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.search import words
-from retain.search.english import stem
+from memorist.search import words
+from memorist.search.english import stem
 
 
 def finds(question: str, text: str) -> bool:
@@ -78,7 +78,7 @@ def test_case_and_accents_are_folded() -> None:
         ("snake_case", "it is in snake_case here"),
         ("case", "it is in snake_case here"),
         ("parseURL", "call parseURLFast() first"),
-        ("words.py", "see src/retain/search/words.py:12"),
+        ("words.py", "see src/memorist/search/words.py:12"),
         ("E0308", "error[E0308]: mismatched types"),
         ("404", "it said HTTP404"),
         ("3.11.2", "Python 3.11.2 is old"),

@@ -6,7 +6,6 @@ Foreign objects look like missing ones. REST endpoints: tests/server/test_foreig
 from __future__ import annotations
 
 import io
-import re
 import threading
 import time
 import uuid
@@ -19,19 +18,16 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from retain import Memory, Scope
-from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
-from retain.api.examples import EXAMPLES
-from retain.auth import authenticator
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from tests.calling import Calling
-from tests.server.talking import PausingModel, RunningServer, events, serve
-from tests.server.test_foreign import MARK, UNUSED_IDS, filled, ids
-from tests.server.test_request_authenticator import routes
+from memorist import Memory, Scope
+from memorist.admin import authenticator
+from memorist.admin.principal import PERMISSIONS
+from testkit.apps import Calling
+from testkit.foreign import ACCEPT, ADA, MARK, UNUSED_IDS, filled, ids, mcp_request
+from testkit.keys import create_key
+from testkit.routes import routes
+from testkit.story import VERBS, complete_story
+from testkit.talking import PausingModel, RunningServer, events, serve
 
-ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
-ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 WAIT = 20.0
 
 pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
@@ -64,12 +60,6 @@ def normalized(found: Any, *names: str) -> tuple[Any, ...]:
     return found.status_code, text, stored
 
 
-def mcp_request(http: TestClient, path: str, method: str, **params: Any) -> Any:
-    """Send one MCP message and return the response."""
-    payload = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return http.post(path, json=payload, headers={**ACCEPT, **ADA})
-
-
 # -- nothing of theirs changes what we see -----------------------------------------------------------------------------
 
 
@@ -89,25 +79,16 @@ def visible(app: Starlette, http: TestClient) -> dict[str, tuple[Any, ...]]:
     for path in ("/mcp", "/mcp/all"):
         for method in ("tools/list", "resources/list", "prompts/list", "resources/templates/list"):
             values[f"{path} {method}"] = normalized(mcp_request(http, path, method))
-    for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
-        if endpoint.needs == "read" and "{" not in endpoint.route:
-            value = REQUIRED_ARGUMENTS.get(endpoint.name, {})
-            values[f"tool {endpoint.name}"] = normalized(
+    for step in complete_story():
+        endpoint = VERBS[step.verb]
+        if endpoint.effect == "read" and endpoint.request and "{" not in endpoint.request:
+            value = {
+                name: MARK if name == "query" else step.arguments[name] for name in step.arguments
+            }
+            values[f"tool {endpoint.name} {value}"] = normalized(
                 mcp_request(http, "/mcp/all", "tools/call", name=endpoint.name, arguments=value)
             )
     return values
-
-
-REQUIRED_ARGUMENTS: dict[str, dict[str, Any]] = {
-    "search": {"query": MARK},
-    "entries_search": {"query": MARK},
-    "refs_search": {"query": MARK},
-    "knowledge_search": {"query": MARK},
-    "notes_diff": {"version": 1},
-    "interactions_totals": {"by": "day"},
-    "turns_list": {"session": "x"},
-}
-"""Required arguments of tools."""
 
 
 def wait_for_recorded_use(http: TestClient) -> None:
@@ -136,7 +117,7 @@ def test_foreign_data_changes_no_response(
     assert len(before) > 60
     filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
     foreign_scope = calling("theirs")
-    foreign_scope.post("/api/chat", json={"message": MARK}, headers={"X-Retain-User": "ada"})
+    foreign_scope.post("/api/chat", json={"message": MARK}, headers={"X-Memorist-User": "ada"})
     foreign_scope.post(
         "/api/entries",
         json={"content": MARK, "kind": "core"},
@@ -158,7 +139,7 @@ def test_foreign_cursors_versions_and_etags_reveal_nothing(
         "entries",
         "refs",
         "state",
-        "knowledge",
+        "documents",
         "interactions",
         "keys",
         "audit",
@@ -195,7 +176,7 @@ def test_idempotency_keys_are_separate_per_key_and_tenant(memory: Memory, callin
     for http in (calling("acme"), calling("theirs", user="bob"), calling("theirs", user="ada")):
         mine: Any = {
             **payload,
-            "headers": {"X-Retain-Agent": "scout", "Idempotency-Key": "the same", **_user(http)},
+            "headers": {"X-Memorist-Agent": "scout", "Idempotency-Key": "the same", **_user(http)},
         }
         for body in ({"content": MARK, "kind": "core"}, {"content": "other", "kind": "core"}):
             response = http.post("/api/entries", **{**mine, "json": body})
@@ -212,116 +193,61 @@ def test_idempotency_keys_are_separate_per_key_and_tenant(memory: Memory, callin
 
 def _user(http: TestClient) -> dict[str, str]:
     user = http.get("/api/me").json()["user"]
-    return {} if user else {"X-Retain-User": "ada"}
+    return {} if user else {"X-Memorist-User": "ada"}
 
 
 # -- MCP ---------------------------------------------------------------------------------------------------------------
 
-NAMES = ("id", "session", "key", "name", "stored_id", "memory_key", "area")
-"""Tool arguments that name an object."""
 
-
-def calls(
-    found: dict[str, str], tools: list[Any]
-) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield every tool that names an object, with a foreign name and with an unused one."""
-    kinds = {endpoint.name: endpoint.kind for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)}
-    for tool in tools:
-        kind, shape = kinds.get(tool["name"], ""), tool["inputSchema"]
-        right = {
-            name: EXAMPLES.get(f"{kind}.{name}", EXAMPLES.get(name, "x"))
-            for name in shape.get("required", ())
-        }
-        for name in NAMES:
-            if name not in shape["properties"]:
-                continue
-            if name == "session" or name == "stored_id":
-                both = found["messages"], UNUSED_IDS["session"]
-            elif name == "name":
-                both = found["agents"], UNUSED_IDS["name"]
-            elif name == "memory_key" or (name == "key" and kind == "refs"):
-                both = found["refs"], UNUSED_IDS["key"]
-            elif name == "area":
-                both = f"session:{found['state']}", f"session:{UNUSED_IDS['session']}"
-            elif name == "id":
-                both = (
-                    (found[kind], UNUSED_IDS["session"])
-                    if kind == "sessions"
-                    else (found[kind], UNUSED_IDS["id"])
-                )
-            else:
-                continue
-            yield f"{tool['name']} {name}", *({**right, name: item} for item in both)  # type: ignore[misc]
-
-
-@pytest.mark.slow_on_postgres
-@pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
-def test_no_tool_distinguishes_foreign_from_missing(
-    memory: Memory, calling: Calling, foreign_scope: Scope, path: str
+@pytest.mark.parametrize("stranger", ["tenant", "user"])
+def test_no_memory_tool_or_resource_distinguishes_foreign_from_missing(
+    memory: Memory, calling: Calling, foreign_scope: Scope, stranger: str
 ) -> None:
-    """Every tool of both profiles and every resource, with every foreign name: for a
-    key of another tenant and of another user.
-    """
+    """In the default profile; tests/test_isolation.py has the tools of all verbs."""
     result, before = ids(foreign_scope), exported(memory, "ada")
-    users = ("sessions", "messages", "summaries", "refs", "state", "turns")
-    for http, tenant in ((calling("acme"), "acme"), (calling("theirs", user="bob"), "theirs")):
-        headers = {"X-Retain-User": "ada"} if tenant == "acme" else {"X-Retain-User": "bob"}
-        http.headers.update(headers)
-        tools = _call(http, path, "tools/list")["tools"]
-        tried = 0
-        for what, foreign, nobodys in calls(result, tools):
-            name, _, field = what.partition(" ")
-            if (
-                tenant == "theirs"
-                and not name.startswith(users)
-                and name not in ("retrieve_memory", "context", "search")
-            ):
-                continue
-            if (name, field) in CHOSEN_BY_THE_CALLER:
-                continue
-            answer = [
-                str(_call(http, path, "tools/call", name=name, arguments=arguments)).replace(
-                    arguments[field], "NAME"
-                )
-                for arguments in (foreign, nobodys)
-            ]
-            answer = [
-                text.replace(arguments[field].removeprefix("session:"), "NAME")
-                for text, arguments in zip(answer, (foreign, nobodys), strict=True)
-            ]
-            assert _normalized_text(answer[0]) == _normalized_text(answer[1]), (tenant, what)
-            assert MARK not in answer[0].replace(foreign[field], ""), what
-            tried += 1
-        assert tried >= (20 if path == "/mcp/all" else 1)
-        for uri, other in (
-            (
-                f"retain://sessions/{result['messages']}",
-                f"retain://sessions/{UNUSED_IDS['session']}",
-            ),
-            (f"retain://refs/{result['refs']}", f"retain://refs/{UNUSED_IDS['key']}"),
-        ):
-            both = [
-                http.post(path, json=_message("resources/read", uri=item), headers=ACCEPT)
-                .text.replace(item, "URI")
-                .replace(item.rpartition("/")[2], "NAME")
-                for item in (uri, other)
-            ]
-            assert both[0] == both[1]
-            assert '"error"' in both[0]
-        template = {"type": "ref/resource", "uri": "retain://refs/{key}"}
-        answer = _call(
-            http,
-            path,
-            "completion/complete",
-            ref=template,
-            argument={"name": "key", "value": result["refs"][:3]},
-        )
-        assert answer["completion"]["values"] == []
+    http = calling("acme") if stranger == "tenant" else calling("theirs", user="bob")
+    http.headers["X-Memorist-User"] = "ada" if stranger == "tenant" else "bob"
+    session, area = result["messages"], f"session:{result['state']}"
+    named: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+        ("retrieve_memory", "memory_key", result["refs"], {}),
+        ("correct_fact", "fact_id", result["facts"], {"statement": "mine"}),
+        ("search_memory", "thread_id", session, {"query": "x"}),
+        ("get_state", "area", area, {"key": "again"}),
+        ("set_state", "area", area, {"key": "again", "value": 1}),
+        ("list_state", "area", area, {}),
+        ("remove_state", "area", area, {"key": "again"}),
+    )
+    for tool, name, foreign, others in named:
+        answers = []
+        for value in (foreign, "session:nobody" if name == "area" else UNUSED_IDS["id"]):
+            answer = str(
+                _call(http, "/mcp", "tools/call", name=tool, arguments={**others, name: value})
+            )
+            for part in (value, value.removeprefix("session:")):
+                answer = answer.replace(part, "NAME")
+            answers.append(answer)
+        assert answers[0] == answers[1], tool
+        assert MARK not in answers[0], tool
+    for uri, other in (
+        (
+            f"memorist://sessions/{result['messages']}",
+            f"memorist://sessions/{UNUSED_IDS['session']}",
+        ),
+        (f"memorist://refs/{result['refs']}", f"memorist://refs/{UNUSED_IDS['key']}"),
+    ):
+        both = [
+            http.post("/mcp", json=_message("resources/read", uri=item), headers=ACCEPT)
+            .text.replace(item, "URI")
+            .replace(item.rpartition("/")[2], "NAME")
+            for item in (uri, other)
+        ]
+        assert both[0] == both[1]
+        assert '"error"' in both[0]
+    template = {"type": "ref/resource", "uri": "memorist://refs/{key}"}
+    argument = {"name": "key", "value": result["refs"][:3]}
+    answer = _call(http, "/mcp", "completion/complete", ref=template, argument=argument)
+    assert answer["completion"]["values"] == []
     assert exported(memory, "ada") == before
-
-
-CHOSEN_BY_THE_CALLER = {("refs_add", "key"), ("sessions_add", "id"), ("agents_add", "name")}
-"""Arguments that name something new."""
 
 
 def _message(method: str, **params: Any) -> dict[str, Any]:
@@ -330,17 +256,9 @@ def _message(method: str, **params: Any) -> dict[str, Any]:
 
 def _call(http: TestClient, path: str, method: str, **params: Any) -> Any:
     payload = http.post(
-        path, json=_message(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}
+        path, json=_message(method, **params), headers={**ACCEPT, "X-Memorist-Agent": "scout"}
     ).json()
     return payload.get("result", payload)
-
-
-def _normalized_text(text: str) -> str:
-    """Return the text without times and generated ids."""
-    text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
-    return re.sub(
-        r"\d{4}-\d\d-\d\dT[\d:.]+Z|memory [0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{8}\b", "THEN", text
-    )
 
 
 # -- chat and streams --------------------------------------------------------------------------------------------------
@@ -352,7 +270,7 @@ def two_clients(
 ) -> Iterator[tuple[RunningServer, httpx2.Client, httpx2.Client]]:
     """Run a server and yield a client of each tenant."""
     for served in serve(url, model):
-        _, key = Keys(served.memory.database).create("theirs", "theirs", PERMISSIONS)
+        _, key = create_key(served.memory, "theirs", "theirs", PERMISSIONS)
         with served.client() as ours, served.client(Authorization=f"Bearer {key}") as other:
             yield served, ours, other
 
@@ -405,7 +323,7 @@ def test_a_foreign_turn_is_invisible(url: str) -> None:
         assert received[-1].name == "done"
         assert MARK not in str([event.data for event in received])
         assert len(served.memory.scope(tenant="theirs", user="ada").messages.list(session)) == 2
-        _, bob = Keys(served.memory.database).create("theirs", "bob's", PERMISSIONS, user="bob")
+        _, bob = create_key(served.memory, "theirs", "bob's", PERMISSIONS, user="bob")
         with served.client(user=None, Authorization=f"Bearer {bob}") as bobs:
             before = exported(served.memory)
             results = [

@@ -18,22 +18,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.api.examples import EXAMPLES
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.base.settings import Settings
-from retain.server import openapi
-from retain.server.app import create_app
-from tests.calling import HERE, URL
-from tests.security import inputs
-from tests.security.inputs import FULL
-from tests.server.test_openapi import operations
-from tests.test_every_kind import populate
+from memorist.api import openapi
+from memorist.api.examples import EXAMPLES
+from testkit import hostile_inputs as inputs
+from testkit.apps import app_with_records, client_of_ada
+from testkit.hostile_inputs import FULL
+from testkit.routes import operations
 
 ENDLESS = "notes_stream"
 MANY = 1000 if FULL else 2
-SETTINGS = Settings(summary_model="extractive", rate_per_second=0)
 _ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 
 
@@ -80,24 +73,13 @@ def _quoted(value: Any) -> str:
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[Starlette]:
-    """An app over a memory with one of each kind; verified at the end."""
-    with Memory.open("memory:", settings=SETTINGS) as memory:
-        me = memory.scope(tenant=None, user="ada", agent="scout")
-        populate(me)
-        me.sessions.add("trip")
-        me.agents.add("scout", prompt="You scout ahead.")
-        me.notes.overwrite("# Preferences\n- coffee")
-        me.refs.add("{}", key=EXAMPLES["refs.key"])
-        me.messages.append("trip", "user", "Where do we go?")
-        yield create_app(memory)
-        assert not [finding for finding in memory.verify() if finding.problem]
+    with app_with_records() as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
 def client(app: Starlette) -> Iterator[TestClient]:
-    _, key = Keys(app.state.memory.database).create("default", "a test", PERMISSIONS)
-    whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout", "Authorization": f"Bearer {key}"}
-    with TestClient(app, URL, client=HERE, headers=whose, raise_server_exceptions=False) as client:
+    with client_of_ada(app) as client:
         yield client
 
 
@@ -227,13 +209,13 @@ def test_every_protocol_message_rejects_invalid_input(client: TestClient, method
     for text in inputs.TEXTS:
         for params in (
             {"uri": text},
-            {"uri": f"retain://refs/{text}"},
-            {"uri": f"retain://notes/{text}/{text}"},
+            {"uri": f"memorist://refs/{text}"},
+            {"uri": f"memorist://notes/{text}/{text}"},
             {"name": text, "arguments": {text: text}},
             {"name": "recall", "arguments": {"question": text}},
             {"cursor": text},
             {
-                "ref": {"type": "ref/resource", "uri": "retain://refs/{key}"},
+                "ref": {"type": "ref/resource", "uri": "memorist://refs/{key}"},
                 "argument": {"name": "key", "value": text},
             },
         ):

@@ -13,18 +13,17 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from retain import Memory, Scope
-from retain.api.users import first_user
-from retain.auth import audit_log
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.kinds.graph import Entity
-from retain.server.app import create_app
-from tests.calling import HERE, URL, Calling
-from tests.conftest import one_engine
+from memorist import Memory, Scope
+from memorist.admin.principal import PERMISSIONS
+from memorist.admin.users import first_user
+from memorist.kinds.graph import GraphEntity
+from memorist.server.http.app import create_app
+from testkit.apps import HERE, URL, Calling
+from testkit.databases import one_engine
+from testkit.keys import create_key
 
 CANARY = "CANARYqwzx7"
-ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+ADA = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
 
 
 def store_canary(http: TestClient, user: str = "ada", said: str = CANARY) -> None:
@@ -37,7 +36,7 @@ def store_canary(http: TestClient, user: str = "ada", said: str = CANARY) -> Non
         ("POST", "/api/entries", {"content": said, "kind": "core"}),
         ("POST", "/api/refs", {"content": f"{said} " * 900, "description": said}),
         ("PUT", "/api/state/theme", {"value": said}),
-        ("POST", "/api/knowledge", {"title": said, "text": f"{said} text"}),
+        ("POST", "/api/documents", {"title": said, "text": f"{said} text"}),
         (
             "POST",
             "/api/interactions",
@@ -45,7 +44,7 @@ def store_canary(http: TestClient, user: str = "ada", said: str = CANARY) -> Non
         ),
         ("POST", "/api/search", {"query": said}),
     ):
-        headers = {**ADA, "X-Retain-User": user, "Idempotency-Key": f"{user} {path}"}
+        headers = {**ADA, "X-Memorist-User": user, "Idempotency-Key": f"{user} {path}"}
         response = http.request(method, path, json=body, headers=headers)
         assert response.status_code < 300, (path, response.text)
 
@@ -113,7 +112,7 @@ def test_export_of_one_user_can_be_imported(http: TestClient, memory: Memory) ->
         assert (
             copy.scope(tenant="acme", user="ada", agent="scout").notes.read().text == f"# {CANARY}"
         )
-    (last,) = audit_log.list_records(memory.database, "acme", limit=1)
+    (last,) = memory.scope(tenant="acme").admin.audit.list(limit=1)
     assert (last.what, last.subject) == ("export", "users ada")
 
 
@@ -132,7 +131,7 @@ def test_erase_leaves_nothing_of_the_user(
     assert (
         min(
             receipt["removed"][name]
-            for name in ("messages", "notes", "entries", "refs", "state", "answers")
+            for name in ("messages", "notes", "entries", "refs", "state", "stored_responses")
         )
         > 0
     )
@@ -140,7 +139,7 @@ def test_erase_leaves_nothing_of_the_user(
     memory.export(whole)
     assert CANARY.encode() not in whole.getvalue()
     assert whole.getvalue().count(b"somebody else") > 5
-    for table in ("answers", "search_items", "audit"):
+    for table in ("stored_responses", "search_items", "audit"):
         (rows,) = [
             memory.database.read("acme", lambda tx, sql=sql: tx.all(sql))  # type: ignore[misc]
             for name, sql in _ALL_ROWS.items()
@@ -152,12 +151,12 @@ def test_erase_leaves_nothing_of_the_user(
         for file in tmp_path.rglob("*"):
             assert not file.is_file() or CANARY.encode() not in file.read_bytes(), file
         return
-    (last,) = audit_log.list_records(memory.database, "acme", limit=1)
+    (last,) = memory.scope(tenant="acme").admin.audit.list(limit=1)
     assert (last.what, last.subject) == ("users_erase", "users ada")
 
 
 _ALL_ROWS = {
-    "answers": "select * from answers where tenant = :tenant",
+    "stored_responses": "select * from stored_responses where tenant = :tenant",
     "search_items": "select * from search_items where tenant = :tenant",
     "audit": "select * from audit where tenant = :tenant",
 }
@@ -169,7 +168,9 @@ def test_erasing_an_unknown_user_succeeds_and_an_invalid_name_is_rejected(
 ) -> None:
     erased = http.post("/api/users/nobody%2Fat%20all/erase")
     assert (erased.status_code, erased.json()["user"]) == (200, "nobody/at all")
-    assert not any(count for name, count in erased.json()["removed"].items() if name != "answers")
+    assert not any(
+        count for name, count in erased.json()["removed"].items() if name != "stored_responses"
+    )
     assert http.post("/api/users/%00/erase").status_code == 422
     assert http.post(f"/api/users/{'x' * 600}/export").status_code == 413
 
@@ -191,7 +192,7 @@ def test_logs_contain_neither_content_nor_keys(
     http.put(
         "/api/notes", content=f"{{{CANARY}", headers={**ADA, "content-type": "application/json"}
     )
-    http.get("/api/audit", headers={"Authorization": f"Bearer rtn_{CANARY}"})
+    http.get("/api/audit", headers={"Authorization": f"Bearer mst_{CANARY}"})
     http.post("/api/users/ada/export")
     http.post("/api/users/ada/erase")
     lines = [
@@ -209,8 +210,7 @@ def test_key_of_an_erased_user_is_rejected(tmp_path: Path) -> None:
     """At once, in the process that erased."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db") as memory:
         texts = [
-            Keys(memory.database).create("acme", "x", PERMISSIONS, user=user)[1]
-            for user in (None, "ada")
+            create_key(memory, "acme", "x", PERMISSIONS, user=user)[1] for user in (None, "ada")
         ]
         app = create_app(memory)
         boss, ada = (
@@ -241,7 +241,7 @@ def test_an_agent_is_erased_with_a_receipt(
         assert removed[table] >= 1, table
     assert bound.get("/api/me").status_code == 401
     assert http.get("/api/entries", headers=ADA).json()["data"] == []
-    (row,) = http.get("/api/audit", params={"what": "agents_erase"}).json()["data"]
+    (row,) = http.get("/api/audit", params={"what": "users_erase_agent"}).json()["data"]
     assert row["subject"] == "agents scout"
 
 
@@ -253,7 +253,7 @@ def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) 
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(
-        "retain.server.admin_routes.tempfile.SpooledTemporaryFile", lambda size: FullDisk()
+        "memorist.server.routes.export_route.tempfile.SpooledTemporaryFile", lambda size: FullDisk()
     )
     with Memory.open("memory:") as memory:
         result = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
@@ -264,7 +264,7 @@ def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) 
 def test_users_with_data_of_any_kind_are_listed(http: TestClient, memory: Memory) -> None:
     writes: dict[str, Callable[[Scope], object]] = {
         "Élodie": lambda scope: scope.items.put(["prefs"], "theme", {"dark": True}),
-        "graph": lambda scope: scope.graph.add([Entity("g1", "city")]),
+        "graph": lambda scope: scope.graph.add([GraphEntity("g1", "city")]),
         "thread": lambda scope: scope.checkpoints.add("t1", "c1", ("bytes", b"x")),
         "called": lambda scope: scope.interactions.add("r", "m", latency_ms=1),
     }

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from retain import Memory
-from retain.base import limits
-from retain.base.errors import Unreachable
-from retain.jobs.embed import lag
-from retain.jobs.job import JobResult
-from retain.jobs.runner import JobResults
-from retain.server import background as module
-from retain.server.app import create_app
-from retain.server.background import Background
-from tests.calling import Calling
-from tests.conftest import Limited, one_engine
+from memorist import Memory
+from memorist.base import limits
+from memorist.base.errors import Unreachable
+from memorist.jobs.embed import lag
+from memorist.jobs.job import JobResult, JobResults
+from memorist.server.http.app import create_app
+from memorist.server.process import background as module
+from memorist.server.process.background import Background
+from testkit.apps import Calling
+from testkit.databases import one_engine
+from testkit.limited import Limited
 
 
 def wait_until(true: Callable[[], Any], seconds: float = 20.0) -> None:
@@ -70,10 +70,10 @@ def working(
 def test_vectors_are_computed_after_a_write(
     open_memory: Callable[..., Memory], calling: Calling
 ) -> None:
-    """P12: within seconds by default, without `retain jobs`."""
+    """P12: within seconds by default, without `memorist jobs`."""
     memory = open_memory()
     client = calling(over=create_app(memory))
-    headers = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    headers = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
     client.post("/api/sessions", json={"id": "trip"}, headers=headers)
     client.post(
         "/api/messages/trip",

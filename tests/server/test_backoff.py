@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from retain.server import backoff
-from retain.server.backoff import Backoff
+from memorist.server.http import rate_limit
+from memorist.server.http.rate_limit import Backoff
 
 ADA = ("127.0.0.1", 5001, False)
 BOB = ("127.0.0.1", 5002, False)
@@ -29,7 +29,7 @@ def test_a_client_that_retries_at_once_waits(monkeypatch: pytest.MonkeyPatch) ->
         loop = asyncio.get_running_loop()
         clients = Backoff(asyncio.Event())
         before = loop.time()
-        monkeypatch.setattr(backoff, "RETRY_SECONDS", 0.02)
+        monkeypatch.setattr(rate_limit, "RETRY_SECONDS", 0.02)
         clients.reject(ADA)
         await clients.wait(BOB)  # was not rejected
         await clients.wait(ADA)
@@ -43,7 +43,7 @@ def test_no_request_waits_when_the_server_stops(monkeypatch: pytest.MonkeyPatch)
     async def stop() -> None:
         stopping = asyncio.Event()
         clients = Backoff(stopping)
-        monkeypatch.setattr(backoff, "RETRY_SECONDS", 10_000)
+        monkeypatch.setattr(rate_limit, "RETRY_SECONDS", 10_000)
         clients.reject(ADA)
         waiting = asyncio.create_task(clients.wait(ADA))
         await asyncio.sleep(0)
@@ -59,8 +59,8 @@ def test_the_number_of_remembered_and_waiting_clients_is_bounded(
 ) -> None:
     async def flood() -> None:
         clients = Backoff(asyncio.Event())
-        monkeypatch.setattr(backoff, "MAX_CONNECTIONS", 2)
-        monkeypatch.setattr(backoff, "RETRY_SECONDS", 10_000)
+        monkeypatch.setattr(rate_limit, "MAX_CONNECTIONS", 2)
+        monkeypatch.setattr(rate_limit, "RETRY_SECONDS", 10_000)
         clients.reject(ADA)
         clients.reject(BOB)
         waiting = [asyncio.create_task(clients.wait(client)) for client in (ADA, BOB)]

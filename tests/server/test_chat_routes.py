@@ -16,17 +16,30 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.base.errors import ModelUnavailable
-from retain.server import running_turns as running
-from retain.server.app import create_app
-from retain.server.sse import HEARTBEAT
-from retain.testing import FakeService, ScriptedModel, calling
-from tests.calling import Calling
-from tests.chaos.sizes import FULL
-from tests.conftest import Limited, one_engine
-from tests.server.talking import WAIT, Event, PausingModel, RunningServer, events, serve, stream
+from memorist import Memory
+from memorist.base.errors import ModelUnavailable
+from memorist.server.http.app import create_app
+from memorist.server.http.sse import HEARTBEAT
+from memorist.server.routes import running_turns as running
+from memorist.testing import ScriptedModel, calling
+from testkit.apps import Calling
+from testkit.databases import one_engine
+from testkit.keys import create_key
+from testkit.limited import Limited
+from testkit.model_service import FakeService
+from testkit.sizes import FULL
+from testkit.talking import (
+    WAIT,
+    Event,
+    PausingModel,
+    RunningServer,
+    events,
+    events_in,
+    say,
+    serve,
+    stream,
+    talk,
+)
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
 IMAGE = "data:image/gif;base64," + base64.b64encode(PIXEL).decode()
@@ -76,7 +89,7 @@ def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
     model = ScriptedModel("To Lisbon.")
     served = start_server(model)
     with served.client() as http:
-        answer = http.post("/api/chat", json={"message": "Where do we go?"}).json()
+        answer = say(http, message="Where do we go?").json()
         assert answer["message"] == "To Lisbon."
         assert (answer["agent_id"], answer["memory_only"], answer["again"], answer["tools"]) == (
             "assistant",
@@ -93,9 +106,7 @@ def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
         turn = http.get(f"/api/turns/{answer['turn_id']}").json()
         assert turn["report"]["tokens"] > 0
         assert turn["last_seq"] == answer["last_seq"] == 2
-        second = http.post(
-            "/api/chat", json={"message": "When?", "session_id": answer["session_id"]}
-        ).json()
+        second = say(http, message="When?", session_id=answer["session_id"]).json()
         assert second["session_id"] == answer["session_id"]
         assert "Where do we go?" in str(model.requests[-1].messages)
         calls = http.get("/api/interactions").json()["data"]
@@ -121,14 +132,8 @@ def test_a_turn_is_streamed(start_local_server: Start) -> None:
     assert [event.id for event in received] == list(range(1, len(received) + 1))
     kinds = [name for name in event_names(received) if name != "text"]
     assert kinds == [
-        "start",
-        "tool_call",
-        "tool_call",
-        "tool_result",
-        "tool_result",
-        "message",
-        "done",
-    ]
+        "start", "tool_call", "tool_call", "tool_result", "tool_result", "message", "done",
+    ]  # fmt: skip
     assert (
         "".join(event.data["text"] for event in received if event.name == "text")
         == "One moment. By train, of course."
@@ -158,13 +163,8 @@ def test_a_turn_is_streamed(start_local_server: Start) -> None:
 
 def test_the_accept_header_requests_a_stream(start_local_server: Start) -> None:
     with start_local_server(ScriptedModel("Yes.")).client(Accept="text/event-stream") as http:
-        answer = http.post("/api/chat", json={"message": "A stream?"})
-    assert event_names(list(events(iter(answer.text.split("\n"))))) == [
-        "start",
-        "text",
-        "message",
-        "done",
-    ]
+        answer = say(http, message="A stream?")
+    assert event_names(events_in(answer)) == ["start", "text", "message", "done"]
 
 
 def test_a_disconnect_loses_nothing(start_server: Start) -> None:
@@ -172,10 +172,8 @@ def test_a_disconnect_loses_nothing(start_server: Start) -> None:
     model = PausingModel("One two three four.")
     served = start_server(model)
     with served.client() as http:
-        with http.stream(
-            "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "count"}
-        ) as response:
-            first = next(events(response.iter_lines()))
+        with talk(http, message="Count.", key="count") as response:
+            first = next(response)
         assert model.halted.acquire(timeout=WAIT)
         model.going.set()
         session = first.data["session_id"]
@@ -183,9 +181,7 @@ def test_a_disconnect_loses_nothing(start_server: Start) -> None:
         assert transcript(served, session)[1] == ("assistant", "One two three four.")
 
         def repeat() -> dict[str, Any]:
-            payload = http.post(
-                "/api/chat", json={"message": "Count.", "session_id": session, "key": "count"}
-            ).json()
+            payload = say(http, message="Count.", session_id=session, key="count").json()
             assert payload["message"] == "One two three four."
             return dict(payload)
 
@@ -197,17 +193,12 @@ def test_a_revoked_key_ends_its_stream(start_local_server: Start) -> None:
     """A key is revoked while its stream is open: no further text is sent, and the turn is saved."""
     model = PausingModel("One two three four.")
     served = start_local_server(model)
-    keys = Keys(served.memory.database)
-    key, text = keys.create("acme", "for a while", ("read", "write"))
+    key, text = create_key(served.memory, "acme", "for a while", ("read", "write"))
     client = served.client(Authorization=f"Bearer {text}")
-    with (
-        client as http,
-        http.stream("POST", "/api/chat", json={"message": "Count.", "stream": True}) as response,
-    ):
-        reading = events(response.iter_lines())
+    with client as http, talk(http, message="Count.") as reading:
         first = next(reading)
         assert model.halted.acquire(timeout=WAIT)
-        keys.revoke("acme", key.id)
+        served.memory.scope(tenant="acme").admin.keys.revoke(key.id)
         served.app.state.authenticator.forget()
         model.going.set()
         received = [event.name for event in reading]
@@ -221,10 +212,7 @@ def test_a_broken_stream_resumes(start_local_server: Start) -> None:
     model = PausingModel("One two three four five.")
     served = start_local_server(model)
     with served.client() as http:
-        with http.stream(
-            "POST", "/api/chat", json={"message": "Count.", "stream": True}
-        ) as response:
-            reading = events(response.iter_lines())
+        with talk(http, message="Count.") as reading:
             seen = [next(reading) for _ in range(2)]  # start, and the first of two words
         assert model.halted.acquire(timeout=WAIT)
         threading.Timer(0.05, model.going.set).start()
@@ -240,9 +228,9 @@ def test_a_broken_stream_resumes(start_local_server: Start) -> None:
         )
         assert event_names(whole)[-2:] == ["message", "done"]
         late = http.get(seen[0].data["resume"], headers={"Last-Event-ID": str(whole[-2].id)})
-        assert event_names(list(events(iter(late.text.split("\n"))))) == ["done"]
+        assert event_names(events_in(late)) == ["done"]
         everything = http.get(seen[0].data["resume"], headers={"Last-Event-ID": "no number"})
-        assert list(events(iter(everything.text.split("\n")))) == whole
+        assert events_in(everything) == whole
 
 
 def test_another_process_returns_the_saved_answer(start_server: Start) -> None:
@@ -250,21 +238,17 @@ def test_another_process_returns_the_saved_answer(start_server: Start) -> None:
     model = PausingModel("One two three four.")
     first, other = start_server(model), start_server(model)
     with first.client() as http, other.client() as elsewhere:
-        with http.stream(
-            "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "k/1"}
-        ) as response:
-            resume = next(events(response.iter_lines())).data["resume"]
+        with talk(http, message="Count.", key="k/1") as response:
+            resume = next(response).data["resume"]
         assert model.halted.acquire(timeout=WAIT)
         threading.Timer(0.1, model.going.set).start()
-        received = list(
-            events(iter(elsewhere.get(resume, headers={"Last-Event-ID": "7"}).text.split("\n")))
-        )
+        received = events_in(elsewhere.get(resume, headers={"Last-Event-ID": "7"}))
         assert [(event.id, event.name) for event in received] == [(8, "message"), (9, "done")]
         assert received[0].data["message"] == "One two three four."
         assert received[0].data["key"] == "k/1"
         # Until the first turn has ended, a turn with another key may be waiting for it.
         wait_until(lambda: elsewhere.get(resume.replace("k%2F1", "k2")).status_code == 404)
-        assert elsewhere.get(resume, headers={"X-Retain-User": "eve"}).status_code == 404
+        assert elsewhere.get(resume, headers={"X-Memorist-User": "eve"}).status_code == 404
 
 
 def test_an_interrupted_turn_says_how_to_continue(start_local_server: Start) -> None:
@@ -273,20 +257,17 @@ def test_an_interrupted_turn_says_how_to_continue(start_local_server: Start) -> 
         ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Now.")
     )
     with served.client() as http:
-        failed = http.post("/api/chat", json={"message": "Well?", "key": "once"})
+        failed = say(http, message="Well?", key="once")
         assert failed.status_code == 503
         session = failed.json()["session_id"]
         other = start_local_server(None)
         with other.client() as elsewhere:
             resume = f"/api/chat/turns/once/events?session_id={session}"
-            received = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+            received = events_in(elsewhere.get(resume))
             assert event_names(received) == ["error", "done"]
             assert "'once'" in received[0].data["detail"]
         assert (
-            http.post(
-                "/api/chat", json={"message": "Well?", "key": "once", "session_id": session}
-            ).json()["message"]
-            == "Now."
+            say(http, message="Well?", key="once", session_id=session).json()["message"] == "Now."
         )
 
 
@@ -315,16 +296,11 @@ def test_the_status_of_a_turn(start_server: Start) -> None:
         }
 
     with item.client() as http, item.client() as second, other.client() as elsewhere:
-        with http.stream(
-            "POST", "/api/chat", json={**body, "message": "Yes", "key": "k1"}
-        ) as first:
-            received = events(first.iter_lines())
+        with talk(http, **{**body, "message": "Yes", "key": "k1"}) as received:
             assert next(received).data["asked_seq"] == 1
             assert model.halted.acquire(timeout=WAIT)
-            with second.stream(
-                "POST", "/api/chat", json={**body, "message": "Yes", "key": "k2"}
-            ) as waiting:
-                assert next(events(waiting.iter_lines())).name == "waiting"
+            with talk(second, **{**body, "message": "Yes", "key": "k2"}) as waiting:
+                assert next(waiting).name == "waiting"
                 assert (
                     status_of(second, "k1") == status_of(elsewhere, "k1") == expected(1, [], True)
                 )
@@ -348,7 +324,7 @@ def test_a_model_outage_is_503_and_can_be_retried(start_local_server: Start) -> 
         ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Here I am.")
     )
     with served.client() as http:
-        failed = http.post("/api/chat", json={"message": "Hello?"})
+        failed = say(http, message="Hello?")
         problem = failed.json()
         assert failed.status_code == 503
         assert int(failed.headers["retry-after"]) >= 1
@@ -376,12 +352,7 @@ def test_a_broken_model_stream_is_an_error_event(
     with FakeService("A long answer with many words in it.") as service:
         limited(MODEL_PAUSE_SECONDS=0.01)
         limited(MODEL_RETRIES=0)
-        served = start_local_server(
-            None,
-            model="fake",
-            base_url=service.url,
-            api_key="k",
-        )
+        served = start_local_server(None, model="fake", base_url=service.url, api_key="k")
         with served.client() as http:
             for how in ("early", "reset", "stream-error", "500", "html", "huge"):
                 service.misbehave(how, times=1)
@@ -408,10 +379,7 @@ def test_turns_of_one_session_run_in_order(start_server: Start) -> None:
         )
         first.start()
         assert model.halted.acquire(timeout=WAIT)
-        with other.stream(
-            "POST", "/api/chat", json={"message": "Second.", "session_id": session, "stream": True}
-        ) as response:
-            reading = events(response.iter_lines())
+        with talk(other, message="Second.", session_id=session) as reading:
             assert next(reading).name == "waiting"
             model.going.set()
             assert event_names(list(reading))[-2:] == ["message", "done"]
@@ -432,22 +400,16 @@ def test_a_retry_in_flight_joins_the_running_turn(start_local_server: Start) -> 
     served = start_local_server(model)
     with served.client() as http, served.client() as other:
         body = {"message": "Count.", "key": "same", "session_id": str(uuid.uuid4()), "stream": True}
-        with http.stream("POST", "/api/chat", json=body) as response:
-            next(events(response.iter_lines()))
+        with talk(http, **body) as response:
+            next(response)
             assert model.halted.acquire(timeout=WAIT)
-            assert (
-                other.post("/api/chat", json={**body, "message": "Something else."}).status_code
-                == 422
-            )
+            assert say(other, **{**body, "message": "Something else."}).status_code == 422
             threading.Timer(0.05, model.going.set).start()
             assert (
-                other.post("/api/chat", json={**body, "stream": False}).json()["message"]
-                == "One two three four."
+                say(other, **{**body, "stream": False}).json()["message"] == "One two three four."
             )
         assert (
-            http.post("/api/chat", json={**body, "message": "Else.", "stream": False}).json()[
-                "type"
-            ]
+            say(http, **{**body, "message": "Else.", "stream": False}).json()["type"]
             == "/problems/key-reused"
         )
     assert len(model.requests) == 1
@@ -461,27 +423,24 @@ def test_too_many_concurrent_turns_are_rejected(
     limited(MAX_RUNNING_TURNS=1)
     served = start_local_server(model)
     with served.client() as http, served.client("bob") as other:
-        with http.stream(
-            "POST", "/api/chat", json={"message": "First.", "stream": True}
-        ) as response:
-            reading = events(response.iter_lines())
+        with talk(http, message="First.") as reading:
             next(reading)
             assert model.halted.acquire(timeout=WAIT)
-            refused = other.post("/api/chat", json={"message": "Second."})
+            refused = say(other, message="Second.")
             assert refused.status_code == 503
             assert int(refused.headers["retry-after"]) >= 1
             assert refused.json()["type"] == "/problems/overloaded"
             model.going.set()
             assert event_names(list(reading))[-1] == "done"
-        wait_until(lambda: other.post("/api/chat", json={"message": "Third."}).status_code == 200)
+        wait_until(lambda: say(other, message="Third.").status_code == 200)
 
 
 def test_chat_without_a_model(start_local_server: Start) -> None:
     """Everything is stored, and the answer lists matching memory, marked as such."""
     served = start_local_server(None)
     with served.client() as http:
-        http.post("/api/chat", json={"message": "My sister lives in Lisbon."})
-        answer = http.post("/api/chat", json={"message": "Where does my sister live?"}).json()
+        say(http, message="My sister lives in Lisbon.")
+        answer = say(http, message="Where does my sister live?").json()
         assert answer["memory_only"]
         assert answer["message"].startswith("No model is set")
         assert "Lisbon" in answer["message"]
@@ -501,9 +460,7 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
             f"A secret of the {name}.", kind="core"
         )
     with served.client() as http:
-        answer = http.post(
-            "/api/chat", json={"message": "Who are you?", "agents": ["scout", "cook"]}
-        ).json()
+        answer = say(http, message="Who are you?", agents=["scout", "cook"]).json()
         assert [(reply["agent_id"], reply["message"]) for reply in answer["replies"]] == [
             ("scout", "I am the scout."),
             ("cook", "I am the cook."),
@@ -515,10 +472,10 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
             "cook",
             "scout",
         ]
-        unknown = http.post("/api/chat", json={"message": "Hm.", "agents": ["scout", "nobody"]})
+        unknown = say(http, message="Hm.", agents=["scout", "nobody"])
         assert unknown.status_code == 404
         assert "nobody" in unknown.json()["detail"]
-        whole = list(events(iter(http.get(received[0].data["resume"]).text.split("\n"))))
+        whole = events_in(http.get(received[0].data["resume"]))
         assert whole == received
     assert "secret of the scout" in str(model.requests[0].messages)
     assert "secret of the cook" not in str(model.requests[0].messages)
@@ -527,7 +484,8 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
 
 def test_the_agent_run_route(start_local_server: Start) -> None:
     """The same turn under other field names."""
-    served = start_local_server(ScriptedModel("Ran."))
+    model = ScriptedModel("Ran.")
+    served = start_local_server(model)
     served.memory.scope(tenant="acme").agents.add("runner", prompt="You run.")
     with served.client() as http:
         answer = http.post("/agent/run", json={"agent": "runner", "input": "Run!"}).json()
@@ -537,7 +495,14 @@ def test_the_agent_run_route(start_local_server: Start) -> None:
             json={"agent": "runner", "message": "More!", "session_id": answer["session_id"]},
         )
         assert more.json()["session_id"] == answer["session_id"]
-        for body in ({"agent": "runner"}, {"agent": "runner", "input": "a", "message": "b"}):
+        third = {"agent": "runner", "prompt": "Third!", "session_id": answer["session_id"]}
+        assert http.post("/agent/run", json=third).json()["message"] == "Ran."
+        assert "Third!" in str(model.requests[-1].messages[-1])
+        for body in (
+            {"agent": "runner"},
+            {"agent": "runner", "input": "a", "message": "b"},
+            {"agent": "runner", "prompt": "a", "message": "b"},
+        ):
             assert http.post("/agent/run", json=body).status_code == 422
         assert http.post("/agent/run", json={"agent": "walker", "input": "Run!"}).status_code == 404
 
@@ -557,7 +522,7 @@ def test_images_reach_the_model(start_local_server: Start) -> None:
         assert "[MemoryRef: " in str(stored)
         key = stored["content"]["parts"][0]["key"]
         assert served.memory.scope(tenant="acme", user="ada").refs.content(key) == PIXEL
-        http.post("/api/chat", json={"message": "And now?", "session_id": answer["session_id"]})
+        say(http, message="And now?", session_id=answer["session_id"])
         assert IMAGE not in str(model.requests[1].messages)
 
 
@@ -584,27 +549,22 @@ def test_resume_finds_the_session(start_local_server: Start) -> None:
     """C6, in all its branches; then the chat continues there."""
     served = start_local_server(ScriptedModel("Yes."))
     served.memory.scope(tenant="acme").agents.add("scout")
-    with served.client(**{"X-Retain-Agent": "scout"}) as http:
+    with served.client(**{"X-Memorist-Agent": "scout"}) as http:
         stored = str(uuid.uuid4())
         new = http.post("/api/sessions/resume", json={"stored_id": stored}).json()["id"]
         assert new != stored  # unknown to both sides: a new UUID
         assert (
             http.post("/api/sessions/resume", json={"stored_id": new}).json()["id"] == new
         )  # confirmed
-        assert (
-            http.post("/api/chat", json={"message": "Hi.", "session_id": new}).json()["session_id"]
-            == new
-        )
+        assert say(http, message="Hi.", session_id=new).json()["session_id"] == new
         newer = http.post("/api/sessions", json={}).json()["id"]  # another device
         assert (
             http.post("/api/sessions/resume", json={"stored_id": new}).json()["id"] == newer
         )  # stale: replaced
         assert http.post("/api/sessions/resume", json={}).json()["id"] == newer  # from the server
-        assert http.post("/api/chat", json={"message": "Hi."}).json()["session_id"] == newer
+        assert say(http, message="Hi.").json()["session_id"] == newer
         assert http.post("/api/chat/sessions", json={}).json()["id"] == newer
-        back = http.post(
-            "/api/chat", json={"message": "Back.", "session_id": new}
-        ).json()  # named: now the active one
+        back = say(http, message="Back.", session_id=new).json()  # named: now the active one
         assert back["session_id"] == new
         assert http.get("/api/sessions/active").json()["id"] == new
 
@@ -614,16 +574,13 @@ def test_session_ids_chosen_by_the_client(start_local_server: Start) -> None:
     served = start_local_server(ScriptedModel("Yes."))
     mine = str(uuid.uuid4())
     with served.client() as http, served.client("eve") as eve:
+        assert say(http, message="Hi.", session_id=mine).json()["session_id"] == mine
         assert (
-            http.post("/api/chat", json={"message": "Hi.", "session_id": mine}).json()["session_id"]
-            == mine
-        )
-        assert (
-            http.get("/api/sessions/active", headers={"X-Retain-Agent": "assistant"}).json()["id"]
+            http.get("/api/sessions/active", headers={"X-Memorist-Agent": "assistant"}).json()["id"]
             == mine
         )
         for session in ("my session", mine):
-            refused = eve.post("/api/chat", json={"message": "Hi.", "session_id": session})
+            refused = say(eve, message="Hi.", session_id=session)
             assert refused.status_code == 404
             assert refused.json()["detail"] == f"There is no session {session!r}."
         for path in ("", "/messages"):
@@ -631,14 +588,12 @@ def test_session_ids_chosen_by_the_client(start_local_server: Start) -> None:
         assert eve.patch(f"/api/chat/sessions/{mine}", json={"label": "Mine"}).status_code == 404
         assert len(transcript(served, mine)) == 2
         served.memory.scope(tenant="acme").agents.add("scout")
-        other = http.post(
-            "/api/chat", json={"message": "Hi.", "session_id": mine, "agent_id": "scout"}
-        )
+        other = say(http, message="Hi.", session_id=mine, agent_id="scout")
         assert other.status_code == 422
         assert other.json()["field"] == "agent_id"
-        nobody = http.post("/api/chat", json={"message": "Hi.", "agent_id": "nobody"})
+        nobody = say(http, message="Hi.", agent_id="nobody")
         assert nobody.status_code == 404
-        assert "`retain agents add nobody`" in nobody.json()["detail"]
+        assert "`memorist agents add nobody --tenant acme`" in nobody.json()["detail"]
 
 
 def test_a_tenant_without_agents_gets_the_named_one(start_local_server: Start) -> None:
@@ -655,12 +610,12 @@ def test_a_tenant_without_agents_gets_the_named_one(start_local_server: Start) -
             assert http.post(path, json=body).status_code == 404
         assert not list(agents.list())
 
-        first = http.post("/api/chat", json=ask)
+        first = say(http, **ask)
         assert first.status_code == 200
         assert first.json()["agent_id"] == "scout"
         assert first.json()["notice"] == "Created the agent 'scout': no agent existed yet."
-        assert http.post("/api/chat", json=ask).json()["notice"] == ""
-        unknown = http.post("/api/chat", json=ask | {"agent_id": "cook"})
+        assert say(http, **ask).json()["notice"] == ""
+        unknown = say(http, **(ask | {"agent_id": "cook"}))
         assert unknown.status_code == 404
         audit = http.get("/api/audit").json()["data"]
         assert [row["subject"] for row in audit if row["what"] == "agents_add"] == ["agents scout"]
@@ -677,9 +632,9 @@ def test_a_stream_says_that_the_agent_was_created(start_local_server: Start) -> 
 
 def test_a_key_of_one_user_creates_no_agent(start_local_server: Start) -> None:
     served = start_local_server(ScriptedModel("Hello."))
-    _, key = Keys(served.memory.database).create("acme", "ada", ["read", "write"], user="ada")
+    _, key = create_key(served.memory, "acme", "ada", ["read", "write"], user="ada")
     with served.client(Authorization=f"Bearer {key}") as http:
-        refused = http.post("/api/chat", json={"message": "Hi.", "agent_id": "scout"})
+        refused = say(http, message="Hi.", agent_id="scout")
     assert refused.status_code == 404
     assert not list(served.memory.scope(tenant="acme").agents.list())
 
@@ -688,12 +643,8 @@ def test_conversations_are_listed(start_local_server: Start) -> None:
     """Each with the fields of a list, and how much its summary covers."""
     served = start_local_server(ScriptedModel("Yes."))
     with served.client() as http:
-        first = http.post(
-            "/api/chat", json={"message": "One.", "session_id": str(uuid.uuid4())}
-        ).json()["session_id"]
-        second = http.post(
-            "/api/chat", json={"message": "Two.", "session_id": str(uuid.uuid4())}
-        ).json()["session_id"]
+        first = say(http, message="One.", session_id=str(uuid.uuid4())).json()["session_id"]
+        second = say(http, message="Two.", session_id=str(uuid.uuid4())).json()["session_id"]
         page = http.get("/api/chat/sessions", params={"limit": 1}).json()
         assert [session["id"] for session in page["data"]] == [second]
         rest = http.get("/api/chat/sessions", params={"limit": 1, "after": page["next"]}).json()
@@ -753,9 +704,7 @@ def test_conversations_are_listed(start_local_server: Start) -> None:
         served.memory.scope(tenant="acme", user="ada").sessions.remove("long")
         served.memory.scope(tenant="acme", user="ada").sessions.remove("empty")
         served.memory.scope(tenant="acme").agents.add("cook")
-        other = http.post("/api/chat", json={"message": "Three.", "agent_id": "cook"}).json()[
-            "session_id"
-        ]
+        other = say(http, message="Three.", agent_id="cook").json()["session_id"]
         assert {s["id"] for s in http.get("/api/chat/sessions").json()["data"]} == {
             first,
             second,
@@ -787,15 +736,15 @@ def test_invalid_messages_are_rejected(start_local_server: Start) -> None:
     with start_local_server(ScriptedModel("Never."), secrets="reject").client() as http:
         for body, status, field in INVALID_REQUESTS:
             for more in ({}, {"stream": True}) if "stream" not in body else ({},):
-                refused = http.post("/api/chat", json={**body, **more})
+                refused = say(http, **{**body, **more})
                 assert (refused.status_code, refused.json()["field"]) == (status, field)
         assert http.get("/api/sessions").json()["data"] == []
 
 
 def test_conflicting_keys_are_rejected(start_local_server: Start) -> None:
     with start_local_server(ScriptedModel("Yes.")).client(**{"Idempotency-Key": "one"}) as http:
-        assert http.post("/api/chat", json={"message": "a", "key": "two"}).json()["field"] == "key"
-        assert http.post("/api/chat", json={"message": "a"}).json()["key"] == "one"
+        assert say(http, message="a", key="two").json()["field"] == "key"
+        assert say(http, message="a").json()["key"] == "one"
 
 
 def test_permissions_of_chat(start_local_server: Start) -> None:
@@ -803,51 +752,56 @@ def test_permissions_of_chat(start_local_server: Start) -> None:
     its user and agent.
     """
     served = start_local_server(ScriptedModel("Yes."))
-    keys = Keys(served.memory.database)
-    _, writes = keys.create("acme", "writes", ["write", "delete"])
+    _, writes = create_key(served.memory, "acme", "writes", ["write", "delete"])
     with served.client(Authorization=f"Bearer {writes}") as http:
-        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 403
-    _, reads = keys.create("acme", "reads", ["read"])
-    _, bound = keys.create("acme", "bound", ["read", "write"], user="ada", agent="assistant")
+        assert say(http, message="Hi.").status_code == 403
+    _, reads = create_key(served.memory, "acme", "reads", ["read"])
+    _, bound = create_key(
+        served.memory, "acme", "bound", ["read", "write"], user="ada", agent="assistant"
+    )
     with served.client(Authorization=f"Bearer {reads}") as http:
-        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 403
+        assert say(http, message="Hi.").status_code == 403
         assert http.get("/api/chat/sessions").status_code == 200
     with served.client(None, Authorization=f"Bearer {bound}") as http:
-        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 200
-        assert http.post("/api/chat", json={"message": "Hi.", "user": "eve"}).status_code == 403
-        assert (
-            http.post(
-                "/api/chat", json={"message": "Hi.", "agents": ["assistant", "scout"]}
-            ).status_code
-            == 403
-        )
+        assert say(http, message="Hi.").status_code == 200
+        assert say(http, message="Hi.", user="eve").status_code == 403
+        assert say(http, message="Hi.", agents=["assistant", "scout"]).status_code == 403
     with served.client(None) as http:
-        assert http.post("/api/chat", json={"message": "Hi."}).json()["field"] == "user"
+        assert say(http, message="Hi.").json()["field"] == "user"
     with httpx2.Client(base_url=served.url) as http:
-        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 401
+        assert say(http, message="Hi.").status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/chat/sessions", "/agent/run"])
+@pytest.mark.parametrize("value", ["", "a\nb"])
+def test_an_invalid_session_id_is_named_as_the_request_names_it(
+    start_local_server: Start, path: str, value: str
+) -> None:
+    message = {} if path == "/api/chat/sessions" else {"message": "Hi."}
+    served = start_local_server(ScriptedModel("Yes."))
+    with served.client() as http:
+        answer = http.post(path, json={**message, "session_id": value})
+        assert (answer.status_code, answer.json()["field"]) == (422, "session_id")
+        if path != "/agent/run":
+            answer = http.post(path, json={**message, "agent_id": value})
+            assert (answer.status_code, answer.json()["field"]) == (422, "agent_id")
 
 
 def test_a_chat_is_audited(start_local_server: Start) -> None:
     """A session it creates, the turn, and each change by the model's tools."""
     model = ScriptedModel(
-        calling(
-            ("save_to_core", {"content": "Tea."}),
-            ("manage_long_term_memory", {"operation": "delete_all_notes"}),
-        ),
-        "Done.",
+        calling(("save_to_core", {"content": "Tea."}), ("remove_state", {"key": "theme"})), "Done."
     )
     served = start_local_server(model)
-    _, key = Keys(served.memory.database).create("acme", "talks", ["read", "write"])
-    served.memory.scope(tenant="acme", user="ada", agent="assistant").notes.overwrite("# Kept")
+    _, key = create_key(served.memory, "acme", "talks", ["read", "write"])
+    me = served.memory.scope(tenant="acme", user="ada", agent="assistant")
+    me.state.set("theme", "dark")
     mine = str(uuid.uuid4())
     with served.client(Authorization=f"Bearer {key}") as http, served.client() as admin:
-        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 200
+        assert say(http, message="Hi.").status_code == 200
         assert http.post("/api/chat/sessions", json={"session_id": mine}).status_code == 200
         record = admin.get("/api/audit").json()["data"]
-    assert (
-        served.memory.scope(tenant="acme", user="ada", agent="assistant").notes.read().text
-        == "# Kept"
-    )
+    assert me.state.get("theme").value == "dark"
     assert [row["what"] for row in reversed(record)][-4:] == [
         "sessions_add",
         "chat",
@@ -862,20 +816,14 @@ def test_a_turn_that_was_not_stored_does_not_claim_so(
 ) -> None:
     """A turn that times out waiting for its session has stored nothing, and leaves nothing behind."""
     model = PausingModel("One two three four.")
-    limited(CHAT_SECONDS=1.0)
+    limited(CHAT_SECONDS=1.0, CHAT_MODEL_CALLS=0)
     served = start_local_server(model)
     mine = str(uuid.uuid4())
     body = {"message": "First.", "session_id": mine, "stream": True}
-    with (
-        served.client() as http,
-        served.client() as other,
-        http.stream("POST", "/api/chat", json=body) as response,
-    ):
-        next(events(response.iter_lines()))
+    with served.client() as http, served.client() as other, talk(http, **body) as response:
+        next(response)
         assert model.halted.acquire(timeout=WAIT)
-        refused = other.post(
-            "/api/chat", json={"message": "Second.", "session_id": mine, "key": "k2"}
-        )
+        refused = say(other, message="Second.", session_id=mine, key="k2")
         model.going.set()
     assert refused.status_code == 503
     assert "is stored" not in refused.json()["detail"]
@@ -892,18 +840,14 @@ def test_a_turn_queued_in_another_process_is_awaited(start_local_server: Start) 
     mine = str(uuid.uuid4())
     body = {"session_id": mine, "stream": True}
     with item.client() as http, item.client() as second, other.client() as elsewhere:
-        with http.stream(
-            "POST", "/api/chat", json={**body, "message": "First.", "key": "k1"}
-        ) as first:
-            next(events(first.iter_lines()))
+        with talk(http, **{**body, "message": "First.", "key": "k1"}) as first:
+            next(first)
             assert model.halted.acquire(timeout=WAIT)
-            with second.stream(
-                "POST", "/api/chat", json={**body, "message": "Second.", "key": "k2"}
-            ) as waiting:
-                assert next(events(waiting.iter_lines())).name == "waiting"
+            with talk(second, **{**body, "message": "Second.", "key": "k2"}) as waiting:
+                assert next(waiting).name == "waiting"
                 threading.Timer(0.1, model.going.set).start()
                 resume = f"/api/chat/turns/k2/events?session_id={mine}"
-                received = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+                received = events_in(elsewhere.get(resume))
         assert event_names(received) == ["message", "done"]
         assert received[0].data["key"] == "k2"
         assert elsewhere.get(resume.replace("k2", "k3")).status_code == 404
@@ -916,19 +860,11 @@ def test_a_stream_from_another_process_ends_at_shutdown(start_local_server: Star
     mine = str(uuid.uuid4())
     with first.client() as http, other.client() as elsewhere:
         body = {"message": "Count.", "session_id": mine, "key": "k", "stream": True}
-        with http.stream("POST", "/api/chat", json=body) as response:
-            next(events(response.iter_lines()))
+        with talk(http, **body) as response:
+            next(response)
             assert model.halted.acquire(timeout=WAIT)
             threading.Timer(0.2, other.app.state.stopping.set).start()
-            received = list(
-                events(
-                    iter(
-                        elsewhere.get(f"/api/chat/turns/k/events?session_id={mine}").text.split(
-                            "\n"
-                        )
-                    )
-                )
-            )
+            received = events_in(elsewhere.get(f"/api/chat/turns/k/events?session_id={mine}"))
             model.going.set()
     assert event_names(received) == ["error", "done"]
     assert "'k'" in received[0].data["detail"]
@@ -941,17 +877,10 @@ def test_a_saved_answer_wins_over_an_older_error(start_local_server: Start) -> N
     with first.client() as http, other.client() as elsewhere:
         body = {"message": "Well?", "session_id": str(uuid.uuid4()), "key": "k"}
         resume = f"/api/chat/turns/k/events?session_id={body['session_id']}"
-        assert http.post("/api/chat", json=body).status_code == 503
-        assert event_names(list(events(iter(http.get(resume).text.split("\n"))))) == [
-            "start",
-            "error",
-            "done",
-        ]
-        assert elsewhere.post("/api/chat", json=body).json()["message"] == "Now."
-        assert event_names(list(events(iter(http.get(resume).text.split("\n"))))) == [
-            "message",
-            "done",
-        ]
+        assert say(http, **body).status_code == 503
+        assert event_names(events_in(http.get(resume))) == ["start", "error", "done"]
+        assert say(elsewhere, **body).json()["message"] == "Now."
+        assert event_names(events_in(http.get(resume))) == ["message", "done"]
 
 
 def test_a_machine_out_of_threads(
@@ -962,18 +891,16 @@ def test_a_machine_out_of_threads(
     start = threading.Thread.start
 
     def refuse_to_start(thread: threading.Thread) -> None:
-        if thread.name == "retain-chat":
+        if thread.name == "memorist-chat":
             raise RuntimeError("can't start new thread")
         start(thread)
 
     with served.client() as http:
         monkeypatch.setattr(threading.Thread, "start", refuse_to_start)
-        refused = http.post("/api/chat", json={"message": "Hi.", "key": "k"})
+        refused = say(http, message="Hi.", key="k")
         monkeypatch.undo()
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
-        assert (
-            http.post("/api/chat", json={"message": "Hi.", "key": "k"}).json()["message"] == "Yes."
-        )
+        assert say(http, message="Hi.", key="k").json()["message"] == "Yes."
 
 
 def test_one_session_cannot_take_every_slot(start_local_server: Start, limited: Limited) -> None:
@@ -992,12 +919,9 @@ def test_one_session_cannot_take_every_slot(start_local_server: Start, limited: 
             response = stack.enter_context(client.stream("POST", "/api/chat", json=body))
             next(events(response.iter_lines()))
         with served.client() as third:
-            assert (
-                third.post("/api/chat", json={"message": "Hi.", "session_id": mine}).status_code
-                == 503
-            )
+            assert say(third, message="Hi.", session_id=mine).status_code == 503
         model.going.set()
-        assert bob.post("/api/chat", json={"message": "Hi."}).status_code == 200
+        assert say(bob, message="Hi.").status_code == 200
 
 
 def test_shutdown_ends_streams_with_advice(start_local_server: Start, limited: Limited) -> None:
@@ -1006,10 +930,7 @@ def test_shutdown_ends_streams_with_advice(start_local_server: Start, limited: L
     limited(STOP_SECONDS=0.2)
     served = start_local_server(model)
     with served.client() as http:
-        with http.stream(
-            "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "later"}
-        ) as response:
-            reading = events(response.iter_lines())
+        with talk(http, message="Count.", key="later") as reading:
             next(reading)
             assert model.halted.acquire(timeout=WAIT)
             served.app.state.stopping.set()
@@ -1042,7 +963,9 @@ def test_aborted_requests_leave_nothing_behind(start_server: Start, limited: Lim
     wait_until(
         lambda: (
             not [
-                thread for thread in threading.enumerate() if thread.name.startswith("retain-chat")
+                thread
+                for thread in threading.enumerate()
+                if thread.name.startswith("memorist-chat")
             ]
         )
     )
@@ -1053,7 +976,7 @@ def test_aborted_requests_leave_nothing_behind(start_server: Start, limited: Lim
     assert held == []
     assert before == 0
     with served.client() as http:
-        assert http.post("/api/chat", json={"message": "Still there?"}).status_code == 200
+        assert say(http, message="Still there?").status_code == 200
     assert all(finding.ok for finding in Memory.verify(served.memory))
 
 
@@ -1067,7 +990,7 @@ def test_a_silent_stream_sends_heartbeats_and_a_long_one_is_truncated() -> None:
             result.append(part)
             if len(result) == 2:
                 for number in range(20):
-                    run.say("text", {"text": f"{number} " + "x" * 50_000})
+                    run.emit("text", {"text": f"{number} " + "x" * 50_000})
                 run.end({"message": "all"}, last=("message", {"message": "all"}))
         return result
 
@@ -1084,7 +1007,7 @@ def test_a_repeated_request_is_answered_after_its_agent_was_made_inactive(
     memory: Memory, calling: Calling
 ) -> None:
     """Also by another process, in a group, and without a session in the request."""
-    headers = {"X-Retain-User": "ada"}
+    headers = {"X-Memorist-User": "ada"}
     first = calling(over=create_app(memory))
     for name in ("scout", "critic"):
         assert first.post("/api/agents", json={"name": name}).status_code == 201
@@ -1109,7 +1032,7 @@ def test_a_repeated_request_is_answered_after_its_agent_was_made_inactive(
 
 @one_engine
 def test_an_inactive_agent_is_409(http: TestClient) -> None:
-    ada = {"X-Retain-User": "ada"}
+    ada = {"X-Memorist-User": "ada"}
     agent = {"name": "scout", "model": "m", "model_label": "The small one", "active": False}
     added = http.post("/api/agents", json=agent).json()
     assert (added["active"], added["model_label"]) == (False, "The small one")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.calling import Calling
+from testkit.apps import Calling
 
 
 @pytest.fixture

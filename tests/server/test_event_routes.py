@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.base import clock
-from retain.server.app import create_app
-from tests.calling import Calling
-from tests.conftest import SETTINGS, one_engine
-from tests.receiver import Receiver
-from tests.serving import serving
-from tests.storage.behind import raw
+from memorist import Memory
+from memorist.base import clock
+from memorist.server.http.app import create_app
+from testkit.apps import Calling
+from testkit.databases import SETTINGS, one_engine
+from testkit.keys import create_key
+from testkit.receiver import Receiver
+from testkit.rows import raw
+from testkit.serving import serving
+from testkit.talking import numbered
 
 PRIVATE = replace(SETTINGS, events="private")
 ALL = ("read", "write", "delete", "admin")
@@ -31,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[tuple[Memory, str]]:
     """A memory with events, and the address of its server."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=PRIVATE) as memory:
         for tenant in ("acme", "other"):
-            Keys(memory.database).create(tenant, "first", ALL)
+            create_key(memory, tenant, "first", ALL)
         with serving(create_app(memory)) as address:
             yield memory, address
 
@@ -40,27 +39,17 @@ def client(
     server: tuple[Memory, str], tenant: str = "acme", user: str | None = None
 ) -> httpx2.Client:
     memory, address = server
-    _, key = Keys(memory.database).create(tenant, "test", ALL, user=user)
+    _, key = create_key(memory, tenant, "test", ALL, user=user)
     return httpx2.Client(base_url=address, headers={"X-API-Key": key}, timeout=20)
-
-
-def received(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield id and data of the events of a stream."""
-    id = 0
-    for line in lines:
-        if line.startswith("id: "):
-            id = int(line[4:])
-        elif line.startswith("data: "):
-            yield id, json.loads(line[6:])
 
 
 def test_a_stream_sends_each_event_once_and_resumes(server: tuple[Memory, str]) -> None:
     http = client(server)
-    user = {"X-Retain-User": "ada"}
+    user = {"X-Memorist-User": "ada"}
     assert http.put("/api/state/a", json={"value": "canary"}, headers=user).status_code == 200
     with http.stream("GET", "/api/events?after=0") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
-        events = received(stream.iter_lines())
+        events = numbered(stream.iter_lines())
         id, event = next(events)
         assert id == event["number"] == 1
         assert (event["type"], event["kind"], event["user"]) == ("changed", "state", "ada")
@@ -69,12 +58,12 @@ def test_a_stream_sends_each_event_once_and_resumes(server: tuple[Memory, str]) 
         assert next(events)[0] == 2
     http.put("/api/state/c", json={"value": 3}, headers=user)
     with http.stream("GET", "/api/events?after=0", headers={"Last-Event-ID": "1"}) as stream:
-        events = received(stream.iter_lines())
+        events = numbered(stream.iter_lines())
         assert [next(events)[0], next(events)[0]] == [2, 3]
     with http.stream("GET", "/api/events") as stream:
         lines = stream.iter_lines()
         assert [next(lines), next(lines)] == ["id: 3", "retry: 1000"], "at once"
-        events = received(lines)
+        events = numbered(lines)
         http.put("/api/state/d", json={"value": 4}, headers=user)
         assert next(events)[0] == 4, "without a number, only new events"
 
@@ -85,7 +74,7 @@ def test_a_stream_has_the_events_of_its_tenant_alone(server: tuple[Memory, str])
     memory.scope(tenant="other", user="eve").state.set("theirs", 1)
     memory.scope(tenant="acme", user="ada").state.set("ours", 1)
     with client(server).stream("GET", "/api/events?after=0") as stream:
-        assert next(received(stream.iter_lines()))[1]["subject"] == "user:ada ours"
+        assert next(numbered(stream.iter_lines()))[1]["subject"] == "user:ada ours"
 
 
 def test_bad_requests_for_events(server: tuple[Memory, str]) -> None:
@@ -122,7 +111,7 @@ def test_a_revoked_key_ends_its_stream(server: tuple[Memory, str]) -> None:
     scope = memory.scope(tenant="acme", user="ada")
     scope.state.set("k", 1)
     with http.stream("GET", "/api/events?after=0") as stream:
-        events = received(stream.iter_lines())
+        events = numbered(stream.iter_lines())
         assert next(events)[0] == 1
         for key in http.get("/api/keys").json()["data"]:
             if key["name"] == "test":
@@ -143,7 +132,7 @@ def test_an_admin_manages_webhooks_and_the_server_delivers(server: tuple[Memory,
         assert http.post(f"{path}/test").json() == {"delivered": True, "error": ""}
         receiver.deliveries.clear()
         receiver.arrived.clear()
-        headers = {"X-Retain-User": "ada"}
+        headers = {"X-Memorist-User": "ada"}
         http.put("/api/state/theme", json={"value": "dark"}, headers=headers)
         assert receiver.arrived.wait(20), "the server sends it soon after the write"
         assert receiver.deliveries[0].data["subject"] == "user:ada theme"

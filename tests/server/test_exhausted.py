@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import psycopg
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.server.thread_pool import DATABASE_THREADS
-from tests.chaos import sizes
-from tests.conftest import SETTINGS, Limited
-from tests.server.running import running
+from memorist import Memory
+from memorist.server.http.thread_pool import DATABASE_THREADS
+from testkit import sizes
+from testkit.databases import SETTINGS
+from testkit.keys import create_key
+from testkit.limited import Limited
+from testkit.running import running
 
 CLIENTS = 200
 ABORTED = 2000 if sizes.FULL else 300
@@ -49,11 +50,11 @@ def test_a_crowd_at_a_small_pool_is_rejected_with_retry_after(
         psycopg.connect(postgres_url) as other,
     ):
         memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
-        _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
+        _, key = create_key(memory, "acme", "a test", ["read", "write"])
         threads = threading.active_count()
         with running(memory, jobs=False) as (server, address):
             assert asyncio.run(ask(address, key)) == 201
-            other.execute("select 1 from retain.sessions for update")
+            other.execute("select 1 from memorist.sessions for update")
 
             async def crowd() -> list[int]:
                 waiting = [asyncio.create_task(ask(address, key)) for _ in range(CLIENTS)]

@@ -10,18 +10,20 @@ from datetime import UTC, datetime
 import pytest
 from starlette.applications import Starlette
 
-from retain import Memory
-from retain.base import limits
-from retain.base.errors import SchemaTooNew, Unreachable
-from retain.server import health as health_module
-from retain.server.app import create_app
-from retain.server.health import READY_SECONDS, Health
-from retain.server.serve import WAIT_SECONDS
-from retain.storage import migrate
-from retain.testing import ScriptedModel, with_faults
-from tests.calling import Calling
-from tests.conftest import Now, one_engine
-from tests.kinds.test_summaries import with_model
+from memorist import Memory
+from memorist.base import limits
+from memorist.base.errors import SchemaTooNew, Unreachable
+from memorist.server.http.app import create_app
+from memorist.server.observe import health as health_module
+from memorist.server.observe.health import READY_SECONDS, Health
+from memorist.server.process.serve import WAIT_SECONDS
+from memorist.storage import migrate
+from memorist.testing import ScriptedModel
+from testkit.apps import Calling
+from testkit.clock import Now
+from testkit.databases import one_engine
+from testkit.faults import with_faults
+from testkit.models import with_model
 
 
 @one_engine
@@ -81,19 +83,19 @@ def test_a_server_keeps_working_while_a_newer_version_migrates(
 ) -> None:
     """It stays ready, warns once, and cannot be started again."""
     client = calling("acme")
-    client.headers |= {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    client.headers |= {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
     future = add_future_migration(memory)
     for _ in range(2):
         assert client.get("/readyz").status_code == 200
         app.state.health._good_until = 0.0
-    warnings = [text for text in caplog.messages if "A newer version of retain" in text]
+    warnings = [text for text in caplog.messages if "A newer version of memorist" in text]
     assert len(warnings) == 1
     assert f"schema {future}" in warnings[0]
     assert client.post("/api/sessions", json={"id": "s"}).status_code == 201
     message = {"role": "user", "content": "Still here."}
     assert client.post("/api/messages/s", json=message).status_code == 201
     assert client.post("/api/search", json={"query": "still"}).json()["hits"]
-    with pytest.raises(SchemaTooNew, match=f"schema {future}.*upgrade retain"):
+    with pytest.raises(SchemaTooNew, match=f"schema {future}.*upgrade memorist"):
         Memory.open(memory.settings.database, settings=memory.settings)
 
 
@@ -142,7 +144,7 @@ def test_a_server_at_capacity_is_not_ready(
     assert answer.json()["detail"] == "The server is at capacity."
     assert answer.headers["retry-after"] == "1"
     assert stranger.get("/healthz").status_code == 200
-    monkeypatch.setattr(guard._deadline, "waiting", lambda long: 1)
+    monkeypatch.setattr(guard._bodies, "waiting", lambda long: 1)
     assert stranger.get("/readyz").status_code == 200
 
 
@@ -171,21 +173,15 @@ def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:
     memory.scope(tenant="other").state.set("k", 1, area="tenant")
     mine = calling("acme").get("/api/status").json()
     assert (mine["tenants"], mine["rows"]["state"], mine["database"]) == (1, 1, "")
-    assert {"version", "schema", "embedder", "vectors"} <= mine.keys()
+    assert {"version", "schema_version", "embedder", "vectors"} <= mine.keys()
     everything = calling(memory.settings.tenant).get("/api/status").json()
     assert everything["rows"]["state"] == 2
     assert everything["database"] == memory.database.name
     assert calling("acme", ["read", "write"]).get("/api/status").status_code == 403
     assert mine["model"] == "none"
     assert mine["work"].keys() == {
-        "index",
-        "vectors",
-        "summaries",
-        "facts",
-        "consolidations",
-        "retention",
-        "webhooks",
-    }
+        "index", "vectors", "summaries", "facts", "consolidations", "retention", "webhooks",
+    }  # fmt: skip
     assert (mine["started_at"], mine["worked_at"]) == (None, None), (
         "when the server works is about all tenants"
     )

@@ -16,12 +16,12 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.base.settings import Settings
-from retain.server.app import create_app
-from tests.auth.test_jwt_tokens import EC, KEYS, SECRET, write_keys
-from tests.calling import HERE, URL
-from tests.conftest import SETTINGS
+from memorist import Memory
+from memorist.base.settings import Settings
+from memorist.server.http.app import create_app
+from testkit.apps import HERE, URL
+from testkit.databases import SETTINGS
+from testkit.tokens import EC, KEYS, SECRET, write_keys
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "identity-providers.md"
 ISSUER = "https://PROJECT.supabase.co/auth/v1"
@@ -48,7 +48,7 @@ def supabase_claims(user: str, **app_metadata: Any) -> dict[str, Any]:
         "role": "authenticated",
         "session_id": "b1d5f0b0-2e0c-4b0e-8f4e-0f1f4d0a8f11",
         "sub": user,
-        "user_metadata": {"tenant": "victim", "retain": ["admin"]},
+        "user_metadata": {"tenant": "victim", "memorist": ["admin"]},
     }
 
 
@@ -101,14 +101,14 @@ def test_supabase_users_have_their_own_memory(
 
     bob = client_of(supabase_claims(BOB))
     assert bob.get("/api/state/theme").status_code == 404
-    assert bob.get("/api/state/theme", headers={"X-Retain-User": ADA}).status_code == 403
+    assert bob.get("/api/state/theme", headers={"X-Memorist-User": ADA}).status_code == 403
     assert bob.get("/api/keys").status_code == 403
 
 
 def test_app_metadata_decides_tenant_and_permissions(
     client_of: Callable[[dict[str, Any]], TestClient],
 ) -> None:
-    reader = client_of(supabase_claims(ADA, tenant="acme", retain=["read"]))
+    reader = client_of(supabase_claims(ADA, tenant="acme", memorist=["read"]))
     assert reader.get("/api/me").json()["tenant"] == "acme"
     assert reader.put("/api/state/theme", json={"value": "dark"}).status_code == 403
 
@@ -126,7 +126,7 @@ def test_project_keys_and_expired_tokens_are_rejected(
 def test_a_token_creates_no_key_that_outlives_it(
     client_of: Callable[[dict[str, Any]], TestClient],
 ) -> None:
-    claims = supabase_claims(ADA, retain=["admin", "read"]) | {"exp": int(time.time()) + 300}
+    claims = supabase_claims(ADA, memorist=["admin", "read"]) | {"exp": int(time.time()) + 300}
     http = client_of(claims)
     body = {"name": "x", "permissions": ["read"]}
     created = http.post("/api/keys", json=body)
@@ -136,5 +136,5 @@ def test_a_token_creates_no_key_that_outlives_it(
     later = (end + timedelta(seconds=1)).isoformat()
     assert http.post("/api/keys", json={**body, "expires_at": later}).status_code == 403
 
-    endless = client_of(supabase_claims(ADA, retain=["admin", "read"]) | {"exp": 10**13})
+    endless = client_of(supabase_claims(ADA, memorist=["admin", "read"]) | {"exp": 10**13})
     assert endless.post("/api/keys", json=body).status_code == 201

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.server.app import create_app
-from tests.calling import HERE, URL, Calling
-from tests.conftest import SETTINGS, one_engine
-from tests.storage.behind import raw
+from memorist import Memory
+from memorist.admin.credentials import KeyChecker
+from memorist.admin.principal import PERMISSIONS
+from memorist.server.http.app import create_app
+from testkit.apps import HERE, URL, Calling
+from testkit.databases import SETTINGS, one_engine
+from testkit.keys import create_key
+from testkit.rows import raw
 
 
 def test_a_key_is_created_used_listed_and_revoked(
@@ -77,7 +78,7 @@ def test_a_bound_key_manages_no_keys(calling: Calling) -> None:
 
 def test_keys_of_another_tenant_are_not_found(calling: Calling, memory: Memory) -> None:
     """P11."""
-    theirs, text = Keys(memory.database).create("theirs", "their name", ["read"])
+    theirs, text = create_key(memory, "theirs", "their name", ["read"])
     http = calling("acme")
     foreign, nobodys = (http.delete(f"/api/keys/{id}") for id in (theirs.id, "a" * 16))
     assert foreign.status_code == nobodys.status_code == 404
@@ -85,14 +86,13 @@ def test_keys_of_another_tenant_are_not_found(calling: Calling, memory: Memory) 
         "a" * 16, ""
     )
     assert "their name" not in http.get("/api/keys").text
-    assert Keys(memory.database).authenticate(text).principal.tenant == "theirs"
+    assert KeyChecker(memory.database).authenticate(text).principal.tenant == "theirs"
 
 
 @one_engine
 def test_an_invalid_request_creates_no_key(http: TestClient) -> None:
     for item in (
         {},
-        {"name": "x"},
         {"name": "x", "permissions": []},
         {"name": "x", "permissions": ["root"]},
         {"name": "x", "permissions": "read"},
@@ -112,7 +112,7 @@ def test_a_key_cannot_create_a_longer_lived_key() -> None:
     """A key that is valid for a day must not create one without an end."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
         end = datetime.now(UTC) + timedelta(hours=1)
-        _, text = Keys(memory.database).create("acme", "short", PERMISSIONS, expires_at=end)
+        _, text = create_key(memory, "acme", "short", PERMISSIONS, expires_at=end)
         http = TestClient(create_app(memory), URL, headers={"X-API-Key": text}, client=HERE)
         values = {"name": "x", "permissions": ["read"]}
         payload = http.post("/api/keys", json=values).json()

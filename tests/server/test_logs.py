@@ -15,11 +15,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retain import Memory, Settings
-from retain.base.logging import FIELDS
-from retain.server import logs
-from retain.server.app import create_app
-from tests.calling import Calling
+from memorist import Memory, Settings
+from memorist.base.logging import FIELDS
+from memorist.server.http.app import create_app
+from memorist.server.observe import logs
+from testkit.apps import Calling
 
 SECRET = "my sister lives in Graz"
 
@@ -68,7 +68,7 @@ def _restored_logging() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.captureWarnings(False)
-    for name in ("retain", "uvicorn"):
+    for name in ("memorist", "uvicorn"):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
@@ -98,7 +98,7 @@ def test_no_content_query_or_key_is_logged(calling: Calling) -> None:
     client = calling()
     log = Log(log_level="debug")
     client.post(
-        "/api/sessions", json={"id": "trip", "label": SECRET}, headers={"X-Retain-User": "ada"}
+        "/api/sessions", json={"id": "trip", "label": SECRET}, headers={"X-Memorist-User": "ada"}
     )
     client.post("/api/messages/trip", json={"role": "user", "content": SECRET})
     client.post("/api/search", json={"query": SECRET})
@@ -109,11 +109,11 @@ def test_no_content_query_or_key_is_logged(calling: Calling) -> None:
     client.get(f"/api/sessions/{SECRET}")
     client.get(f"/{SECRET}")
     client.get(
-        "/api/sessions", headers={"Authorization": "Bearer rtn_aa_bb_cc", "X-Retain-User": SECRET}
+        "/api/sessions", headers={"Authorization": "Bearer mst_aa_bb_cc", "X-Memorist-User": SECRET}
     )
     assert len(log.requests()) == 8
     assert "Graz" not in log.text
-    assert "rtn_" not in log.text
+    assert "mst_" not in log.text
     assert client.headers["authorization"][7:] not in log.text
 
 
@@ -155,7 +155,9 @@ def test_log_lines_cannot_be_forged() -> None:
     evil = 'x\r\n{"level":"info","event":"forged"}\x1b[2J\u202egnp\u2028y\x85z'
     for terminal in (False, True):
         log = Log(terminal=terminal)
-        logging.getLogger("retain.test").warning("said %s", evil, extra={FIELDS: {"tenant": evil}})
+        logging.getLogger("memorist.test").warning(
+            "said %s", evil, extra={FIELDS: {"tenant": evil}}
+        )
         text = log.text
         assert text.count("\n") == 1
         assert not set(text[:-1]) & {"\r", "\x1b", "\u202e", "\u2028", "\x85"}
@@ -202,7 +204,8 @@ def test_text_format_on_a_terminal(calling: Calling) -> None:
 
 def test_a_name_cannot_look_like_another_field() -> None:
     log = Log(terminal=True)
-    logs.request(logging.INFO, {"principal": 'bob status=200 "x', "status": 403})
+    fields = {"principal": 'bob status=200 "x', "status": 403}
+    logging.getLogger(logs.REQUEST_LOGGER).info("request", extra={FIELDS: fields})
     assert log.text.rstrip().endswith('request principal="bob status=200 \\"x" status=403')
 
 
@@ -232,12 +235,12 @@ def test_a_blocked_log_stream_blocks_nothing(monkeypatch: pytest.MonkeyPatch) ->
     stream = Stuck()
     writer = logs.configure(Settings(), stream)
     for number in range(1000):
-        logging.getLogger("retain.test").warning("line %d", number)
+        logging.getLogger("memorist.test").warning("line %d", number)
     assert writer.dropped == logs.dropped() >= 300
     stream.free.set()
     writer.flush()
     received = [json.loads(line) for line in stream.getvalue().splitlines()]
-    missing = [line["event"] for line in received if line["logger"] == "retain.log"]
+    missing = [line["event"] for line in received if line["logger"] == "memorist.log"]
     assert len(received) - len(missing) + writer.dropped == 1000
     assert missing == [f"{writer.dropped} lines of the log are missing here: too many were waiting"]
 
@@ -246,7 +249,7 @@ def test_a_closed_stream_is_no_error() -> None:
     stream = io.StringIO()
     writer = logs.configure(Settings(), stream)
     stream.close()
-    logging.getLogger("retain.test").warning("nobody hears this")
+    logging.getLogger("memorist.test").warning("nobody hears this")
     writer.flush()
     assert writer.dropped == 1
 
@@ -260,7 +263,8 @@ def test_an_unconfigured_app_logs_nothing(
 
 def test_a_line_is_ascii_and_has_any_value() -> None:
     log = Log()
-    logs.request(logging.INFO, {"principal": "Zoë", "folder": Path("é"), "ms": 0.5})
+    fields = {"principal": "Zoë", "folder": Path("é"), "ms": 0.5}
+    logging.getLogger(logs.REQUEST_LOGGER).info("request", extra={FIELDS: fields})
     line = log.text
     assert line.isascii()
     assert line.count("\n") == 1

@@ -8,20 +8,17 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.server.app import create_app
-from retain.server.mcp_mount import Endpoint
-from tests.calling import HERE, URL
-from tests.conftest import one_engine
+from memorist import Memory
+from memorist.server.http.app import create_app
+from memorist.server.routes.mcp_mount import McpEndpoint
+from testkit.apps import HERE, URL
+from testkit.databases import one_engine
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-ACCEPT = {
-    "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2025-11-25",
-}
+ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 
 
-class FailingOnce(Endpoint):
+class FailingOnce(McpEndpoint):
     """An MCP server whose first start fails."""
 
     failures = 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,24 +14,24 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from retain.base.errors import Full
-from retain.jobs.job import JobResult
-from retain.jobs.runner import JobResults
-from retain.models import Completion
-from retain.models.recording import ModelCall
-from retain.server import metrics
-from retain.server.app import create_app
-from retain.server.database_metrics import FIGURES
-from retain.server.metrics import MAX_MODEL_NAMES, METRICS, Metrics
-from retain.testing import FaultyDatabase, ScriptedModel, with_faults
-from tests.calling import Calling
-from tests.conftest import one_engine
-from tests.kinds.test_summaries import with_model
+from memorist import Memory
+from memorist.base.errors import Full
+from memorist.jobs.job import JobResult, JobResults
+from memorist.models import Completion
+from memorist.models.recording import ModelCall
+from memorist.server.http.app import create_app
+from memorist.server.observe import metrics
+from memorist.server.observe.database_metrics import FIGURES
+from memorist.server.observe.metrics import MAX_MODEL_NAMES, METRICS, Metrics
+from memorist.testing import ScriptedModel
+from testkit.apps import Calling
+from testkit.commands import BOTH
+from testkit.faults import FaultyDatabase, with_faults
+from testkit.models import with_model
+from testkit.running import run_script
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
-ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+ADA = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def scraped(client: TestClient) -> dict[tuple[str, frozenset[tuple[str, str]]], 
 
 
 def value(client: TestClient, name: str, **labels: str) -> float:
-    return scraped(client)[name, frozenset(labels.items())]
+    return scraped(client)[f"memorist_{name}", frozenset(labels.items())]
 
 
 @pytest.fixture
@@ -68,7 +66,6 @@ def operator(calling: Calling, memory: Memory) -> TestClient:
     return calling(memory.settings.tenant)
 
 
-@one_engine
 def test_requests_by_template_and_status(http: TestClient, operator: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     for _ in range(3):
@@ -76,26 +73,24 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
     http.get("/no/such/secret-place")
     result = scraped(operator)
     assert (
-        value(operator, "retain_requests_total", method="POST", route="/api/sessions", status="201")
-        == 1
+        value(operator, "requests_total", method="POST", route="/api/sessions", status="201") == 1
     )
     assert (
         value(
             operator,
-            "retain_requests_total",
+            "requests_total",
             method="GET",
             route="/api/sessions/{id:path}",
             status="404",
         )
         == 3
     )
-    assert value(operator, "retain_requests_total", method="GET", route="none", status="404") == 1
-    assert value(operator, "retain_request_seconds_count", route="/api/sessions/{id:path}") == 3
-    assert value(operator, "retain_requests_in_flight") == 0  # a scrape is not counted
+    assert value(operator, "requests_total", method="GET", route="none", status="404") == 1
+    assert value(operator, "request_seconds_count", route="/api/sessions/{id:path}") == 3
+    assert value(operator, "requests_in_flight") == 0  # a scrape is not counted
     assert not any("secret" in text for name, labels in result for _, text in labels)
 
 
-@one_engine
 def test_operations_are_counted(http: TestClient, operator: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     http.post("/api/messages/trip", json={"role": "user", "content": "hello"}, headers=ADA)
@@ -104,17 +99,12 @@ def test_operations_are_counted(http: TestClient, operator: TestClient) -> None:
     }
     assert http.post("/api/messages/trip/batch", json=batch, headers=ADA).status_code == 201
     assert http.get("/api/sessions/nothing").status_code == 404
-    assert value(operator, "retain_messages_appended_total") == 3
-    assert (
-        value(operator, "retain_operations_total", operation="messages.extend", outcome="ok") == 1
-    )
-    assert (
-        value(operator, "retain_operations_total", operation="sessions.get", outcome="refused") == 1
-    )
-    assert value(operator, "retain_operation_seconds_count", operation="messages.append") == 1
+    assert value(operator, "messages_appended_total") == 3
+    assert value(operator, "operations_total", operation="messages.extend", outcome="ok") == 1
+    assert value(operator, "operations_total", operation="sessions.get", outcome="refused") == 1
+    assert value(operator, "operation_seconds_count", operation="messages.append") == 1
 
 
-@one_engine
 def test_models_tools_and_background_jobs_are_counted(
     app: Starlette, http: TestClient, operator: TestClient, memory: Memory
 ) -> None:
@@ -140,20 +130,19 @@ def test_models_tools_and_background_jobs_are_counted(
         call_tool(tool, scope.owner, {"content": "Ada likes ships."})
     app.state.metrics.worked(JobResults({"vectors": JobResult(done=3, left=2, failed=1)}), 0.5)
     app.state.metrics.worked(None, 0.1)
-    assert value(operator, "retain_model_calls_total", model="small", outcome="ok") == 1
-    assert value(operator, "retain_model_calls_total", model="small", outcome="failed") == 1
-    assert value(operator, "retain_model_tokens_total", model="small", direction="out") == 5
-    assert value(operator, "retain_model_tokens_total", model="large", direction="in") == 7
-    assert value(operator, "retain_model_cost_dollars_total", model="small") == 0.25
-    assert value(operator, "retain_model_seconds_sum", model="small") == pytest.approx(1.501)
-    assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="ok") == 1
-    assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="refused") == 1
-    assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="failed") == 1
-    assert value(operator, "retain_work_rounds_total", outcome="failed") == 1
-    assert value(operator, "retain_work_failed_total", job="vectors") >= 1
+    assert value(operator, "model_calls_total", model="small", outcome="ok") == 1
+    assert value(operator, "model_calls_total", model="small", outcome="failed") == 1
+    assert value(operator, "model_tokens_total", model="small", direction="out") == 5
+    assert value(operator, "model_tokens_total", model="large", direction="in") == 7
+    assert value(operator, "model_cost_dollars_total", model="small") == 0.25
+    assert value(operator, "model_seconds_sum", model="small") == pytest.approx(1.501)
+    assert value(operator, "tool_calls_total", tool="save_to_core", outcome="ok") == 1
+    assert value(operator, "tool_calls_total", tool="save_to_core", outcome="refused") == 1
+    assert value(operator, "tool_calls_total", tool="save_to_core", outcome="failed") == 1
+    assert value(operator, "work_rounds_total", outcome="failed") == 1
+    assert value(operator, "work_failed_total", job="vectors") >= 1
 
 
-@one_engine
 def test_model_calls_of_background_jobs_are_counted(
     open_memory: Callable[..., Memory], calling: Calling
 ) -> None:
@@ -169,29 +158,29 @@ def test_model_calls_of_background_jobs_are_counted(
     assert jobs._taken() == [memory.settings.tenant]
     jobs._round([memory.settings.tenant])
     assert len(model.requests) == 1
-    assert value(client, "retain_model_calls_total", model="small", outcome="ok") == 1
+    assert value(client, "model_calls_total", model="small", outcome="ok") == 1
     assert memory.scope(tenant=memory.settings.tenant).interactions.totals()
     assert jobs._taken() == []
 
 
-@one_engine
 def test_model_labels_from_callers_are_bounded(memory: Memory) -> None:
     """P16."""
     mine = Metrics(memory)
     for number in range(MAX_MODEL_NAMES + 50):
         mine.model(f"m{number}", 0.1, 1, 1, None, failed=False)
     text = mine.render()[0].decode()
-    assert text.count("\nretain_model_calls_total{") == MAX_MODEL_NAMES + 1
-    assert 'retain_model_calls_total{model="other",outcome="ok"} 50.0' in text
+    assert text.count("\nmemorist_model_calls_total{") == MAX_MODEL_NAMES + 1
+    assert 'memorist_model_calls_total{model="other",outcome="ok"} 50.0' in text
 
 
+@BOTH
 def test_database_gauges(engine: str, operator: TestClient, memory: Memory) -> None:
     memory.scope(tenant="acme").state.set("k", "v", area="tenant")
     result = scraped(operator)
-    assert result["retain_rows", frozenset({("table", "state")})] == 1
-    assert value(operator, "retain_tenants") >= 1
-    assert ("retain_embedding_lag_seconds", frozenset()) in result
-    named = {dict(labels)["figure"] for name, labels in result if name == "retain_database"}
+    assert result["memorist_rows", frozenset({("table", "state")})] == 1
+    assert value(operator, "tenants") >= 1
+    assert ("memorist_embedding_lag_seconds", frozenset()) in result
+    named = {dict(labels)["figure"] for name, labels in result if name == "memorist_database"}
     assert named >= (
         {"log_bytes", "disk_free_bytes"}
         if engine == "sqlite"
@@ -199,7 +188,6 @@ def test_database_gauges(engine: str, operator: TestClient, memory: Memory) -> N
     )
 
 
-@one_engine
 def test_row_counts_are_cached_between_scrapes(
     operator: TestClient, faults: FaultyDatabase
 ) -> None:
@@ -210,7 +198,6 @@ def test_row_counts_are_cached_between_scrapes(
     assert faults.calls["read"] == before
 
 
-@one_engine
 def test_visibility_of_the_metrics(calling: Calling, memory: Memory) -> None:
     """Another tenant's admin sees nothing of the whole database."""
     assert calling("acme").get("/metrics").status_code == 403
@@ -222,14 +209,8 @@ def test_visibility_of_the_metrics(calling: Calling, memory: Memory) -> None:
     assert stranger.get("/metrics").status_code == 401
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_known_scraper_is_served_while_the_database_is_down(
-    app: Starlette,
-    calling: Calling,
-    operator: TestClient,
-    memory: Memory,
-    faults: FaultyDatabase,
-    engine: str,
+    app: Starlette, calling: Calling, operator: TestClient, memory: Memory, faults: FaultyDatabase
 ) -> None:
     """A recently accepted key stays accepted; other callers are rejected, with or without a key."""
     assert operator.get("/metrics").status_code == 200
@@ -241,9 +222,8 @@ def test_a_known_scraper_is_served_while_the_database_is_down(
     assert other.get("/metrics").status_code == 503
     assert stranger.get("/metrics").status_code in (401, 503)
     faults.heal()
-    keys = Keys(memory.database)
-    for key in keys.list(memory.settings.tenant):
-        keys.revoke(memory.settings.tenant, key.id)
+    for key in memory.scope(tenant=memory.settings.tenant).admin.keys.list():
+        memory.scope(tenant=memory.settings.tenant).admin.keys.revoke(key.id)
     app.state.authenticator.forget()
     assert operator.get("/metrics").status_code == 401
     app.state.authenticator.forget()
@@ -251,9 +231,8 @@ def test_a_known_scraper_is_served_while_the_database_is_down(
     assert operator.get("/metrics").status_code == 503
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_metrics_failure_does_not_fail_the_operation(
-    app: Starlette, http: TestClient, monkeypatch: pytest.MonkeyPatch, engine: str
+    app: Starlette, http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A committed write is not answered with 500."""
 
@@ -266,50 +245,53 @@ def test_a_metrics_failure_does_not_fail_the_operation(
     assert http.post("/api/interactions", json=request).status_code == 201
 
 
+@BOTH
 def test_keyless_loopback_sees_the_metrics(engine: str, calling: Calling) -> None:
     assert calling(None).get("/metrics").status_code == (200 if engine == "sqlite" else 401)
 
 
 def test_every_metric_is_documented_and_no_other() -> None:
-    texts = set(re.findall(r"`(retain_[a-z_]+)", DOCS.read_text()))
-    assert texts - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
+    texts = set(re.findall(r"`(memorist_[a-z_]+)", DOCS.read_text()))
+    assert (
+        texts - {"memorist_app", "memorist_owner", "memorist_login"}
+        == METRICS.keys() | FIGURES.keys()
+    )
 
 
-OTHER_WORKER = """
-import os
-from retain import Memory
-from retain.jobs.job import JobResult
-from retain.jobs.runner import JobResults
-from retain.server.metrics import Metrics
+WORKER = """
+import os, sys
+from memorist import Memory
+from memorist.jobs.job import JobResult
+from memorist.jobs.job import JobResults
+from memorist.server.observe.metrics import Metrics
 
 metrics = Metrics(Memory.open("memory:"))
-metrics.request("GET", "/a", 200, 0.2)
-metrics.request_started()
-metrics.worked(JobResults({"vectors": JobResult(left=7)}), 0.1)
-print(os.getpid())
+if sys.argv[1:]:
+    seconds, left = map(float, sys.argv[1:])
+    metrics.request("GET", "/a", 200, seconds)
+    metrics.request_started()
+    metrics.worked(JobResults({"vectors": JobResult(left=int(left))}), 0.1)
+    print(os.getpid())
+else:
+    print(metrics.render()[0].decode())
 """
 
 
-@one_engine
-def test_workers_share_their_metrics(memory: Memory) -> None:
+def test_workers_share_their_metrics() -> None:
     """The counters of a worker that exited stay in the sums; its gauges do not."""
     with metrics.shared():
-        mine = Metrics(memory)
-        mine.request("GET", "/a", 200, 0.002)
-        mine.worked(JobResults({"vectors": JobResult(left=5)}), 0.1)
-        other = subprocess.run(
-            [sys.executable, "-c", OTHER_WORKER], capture_output=True, text=True, check=True
-        )
-        text = mine.render()[0].decode()
-        assert 'retain_requests_total{method="GET",route="/a",status="200"} 2.0' in text
-        assert 'retain_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in text
-        assert 'retain_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in text
-        assert "retain_requests_in_flight 1.0" in text
-        assert 'retain_work_left{job="vectors"} 7.0' in text
+        run_script(WORKER, "0.002", "5")
+        other = run_script(WORKER, "0.2", "7")
+        text = run_script(WORKER).stdout
+        assert 'memorist_requests_total{method="GET",route="/a",status="200"} 2.0' in text
+        assert 'memorist_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in text
+        assert 'memorist_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in text
+        assert "memorist_requests_in_flight 2.0" in text
+        assert 'memorist_work_left{job="vectors"} 7.0' in text
         metrics.worker_exited(int(other.stdout))
-        text = mine.render()[0].decode()
-        assert "retain_requests_in_flight 0.0" in text
-        assert 'retain_work_left{job="vectors"} 5.0' in text
+        text = run_script(WORKER).stdout
+        assert "memorist_requests_in_flight 1.0" in text
+        assert 'memorist_work_left{job="vectors"} 5.0' in text
         assert 'status="200"} 2.0' in text
 
 
@@ -318,14 +300,13 @@ def test_folders_of_killed_servers_are_removed(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("old", "new"):
-        (tmp_path / f"retain-metrics-{name}").mkdir()
-    os.utime(tmp_path / "retain-metrics-old", (1, 1))
+        (tmp_path / f"memorist-metrics-{name}").mkdir()
+    os.utime(tmp_path / "memorist-metrics-old", (1, 1))
     with metrics.shared():
-        assert not (tmp_path / "retain-metrics-old").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["retain-metrics-new"]
+        assert not (tmp_path / "memorist-metrics-old").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["memorist-metrics-new"]
 
 
-@one_engine
 def test_histogram_buckets_add_up(memory: Memory) -> None:
     mine = Metrics(memory)
     for seconds in (0.0005, 0.001, 0.3, 99.0):
@@ -334,28 +315,21 @@ def test_histogram_buckets_add_up(memory: Memory) -> None:
     assert 'bucket{le="0.001",route="/a"} 2.0' in text
     assert 'bucket{le="0.5",route="/a"} 3.0' in text
     assert 'bucket{le="30.0",route="/a"} 3.0' in text
-    assert 'retain_request_seconds_count{route="/a"} 4.0' in text
+    assert 'memorist_request_seconds_count{route="/a"} 4.0' in text
 
 
 def test_importing_the_library_does_not_import_metrics() -> None:
-    script = "import retain, sys; print('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
+    script = "import memorist, sys; print('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules)"
+    assert run_script(script).stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_every_known_path_has_a_route_template(
-    app: Starlette, calling: Calling, engine: str
-) -> None:
+def test_every_known_path_has_a_route_template(app: Starlette, calling: Calling) -> None:
     """Pages and MCP are counted by their templates."""
     client = calling()
     known = {
-        route.path: route.methods or {"POST"}
-        for route in (*app.routes, *app.state.endpoint_routes)
-        if isinstance(route, Route)
+        route.path: route.methods or {"POST"} for route in app.routes if isinstance(route, Route)
     }
+    known |= {route.path: {route.method} for route in app.state.routes}
     assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all", "/healthz"} <= known.keys()
     for path, methods in known.items():
         client.request(
@@ -364,5 +338,5 @@ def test_every_known_path_has_a_route_template(
             headers={"Authorization": "Bearer nobody"},
         )
     text = app.state.metrics.render()[0].decode()
-    routes = set(re.findall(r'retain_requests_total{.*route="([^"]*)"', text))
+    routes = set(re.findall(r'memorist_requests_total{.*route="([^"]*)"', text))
     assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all"} <= routes <= known.keys()

@@ -7,15 +7,13 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.base.errors import ModelUnavailable
-from retain.server.model_routes import ModelList
-from retain.testing import FakeService
-from tests.calling import Calling
-from tests.conftest import one_engine
+from memorist import Memory
+from memorist.base.errors import ModelUnavailable
+from memorist.server.routes.model_routes import ModelList
+from testkit.apps import Calling
+from testkit.model_service import FakeService
 
 
-@one_engine
 def test_a_model_is_tested_and_then_used(calling: Calling, memory: Memory) -> None:
     http: TestClient = calling(memory.settings.tenant)
     with FakeService("ready") as service:
@@ -36,7 +34,6 @@ def test_a_model_is_tested_and_then_used(calling: Calling, memory: Memory) -> No
         assert row["subject"] == "model m1"
 
 
-@one_engine
 def test_a_model_that_fails_is_not_used(calling: Calling, memory: Memory) -> None:
     http: TestClient = calling(memory.settings.tenant)
     body = {"model": "m1", "base_url": "http://127.0.0.1:9/v1", "use": True}
@@ -48,7 +45,6 @@ def test_a_model_that_fails_is_not_used(calling: Calling, memory: Memory) -> Non
     assert not wrong["ok"]
 
 
-@one_engine
 def test_only_the_operator_sets_up_a_model(calling: Calling, memory: Memory) -> None:
     body = {"model": "m1", "base_url": "http://127.0.0.1:9/v1"}
     for tenant, permissions in (
@@ -59,7 +55,6 @@ def test_only_the_operator_sets_up_a_model(calling: Calling, memory: Memory) -> 
         assert refused.status_code == 403
 
 
-@one_engine
 def test_the_environments_key_is_not_sent_to_the_callers_address(
     calling: Calling, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +70,6 @@ def test_the_environments_key_is_not_sent_to_the_callers_address(
         assert "sk-of-the-server" not in str([request.headers for request in service.requests])
 
 
-@one_engine
 def test_a_used_model_also_summarizes_and_sets_the_address_of_agents_models(
     calling: Calling, memory: Memory
 ) -> None:
@@ -92,7 +86,6 @@ def test_a_used_model_also_summarizes_and_sets_the_address_of_agents_models(
             assert answer.text == ("first" if service is first else "second")
 
 
-@one_engine
 def test_one_of_several_processes_does_not_use_a_model_alone(
     calling: Calling, memory: Memory
 ) -> None:
@@ -108,18 +101,13 @@ def test_one_of_several_processes_does_not_use_a_model_alone(
     assert services.models.main is None
 
 
-@one_engine
 @pytest.mark.parametrize(
     "address",
     [
-        "http://localhost:abc/v1",
-        "http://[::1",
-        "http://localhost:99999/v1",
-        "http://a\x01b/",
-        "x://",
-        "//",
+        "http://localhost:abc/v1", "http://[::1", "http://localhost:99999/v1", "http://a\x01b/",
+        "x://", "//",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("model", ["m1", "openai:m1", "anthropic:m1"])
 def test_a_malformed_address_is_an_error_in_the_answer(
     calling: Calling, memory: Memory, address: str, model: str
@@ -131,17 +119,14 @@ def test_a_malformed_address_is_an_error_in_the_answer(
     assert response.json()["error"]
 
 
-@one_engine
 def test_a_bound_key_is_told_that_it_may_not_change_the_server(
     calling: Calling, memory: Memory
 ) -> None:
     http: TestClient = calling(memory.settings.tenant, ["admin"], user="ada")
     refused = http.post("/api/web/model", json={"model": "m1"})
     assert refused.status_code == 403
-    assert "may not see or change what concerns the whole server" in refused.text
 
 
-@one_engine
 def test_the_models_to_choose_from_are_listed(calling: Calling, memory: Memory) -> None:
     reader = calling("acme", ["read"])
     none = reader.get("/api/models").json()
@@ -164,7 +149,6 @@ def test_the_models_to_choose_from_are_listed(calling: Calling, memory: Memory) 
     assert calling("acme", ["write"]).get("/api/models").status_code == 403
 
 
-@one_engine
 def test_a_service_that_does_not_list_its_models_is_not_flooded(
     calling: Calling, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +165,6 @@ def test_a_service_that_does_not_list_its_models_is_not_flooded(
     assert len(calls) == 1
 
 
-@one_engine
 def test_a_list_of_models_that_is_known_is_read_by_all_at_once(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from retain import Memory, Scope
-from retain.auth.api_keys import Keys
-from retain.server.app import create_app
-from tests.conftest import SETTINGS
-from tests.serving import serving
+from memorist import Memory, Scope
+from memorist.server.http.app import create_app
+from testkit.databases import SETTINGS
+from testkit.serving import serving
+from testkit.talking import numbered
 
-HEADERS = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+HEADERS = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
 
 
 @pytest.fixture
@@ -33,19 +32,7 @@ def server(tmp_path: Path) -> Iterator[tuple[Scope, httpx2.Client, Any]]:
             yield memory.scope(tenant=None, user="ada", agent="scout"), client, app
 
 
-def events(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield id and data of the events of a stream."""
-    id = 0
-    for line in lines:
-        if line.startswith("id: "):
-            id = int(line[4:])
-        elif line.startswith("data: "):
-            yield id, json.loads(line[6:])
-
-
-def test_long_polling_returns_on_a_change(
-    server: tuple[Scope, httpx2.Client, Any],
-) -> None:
+def test_long_polling_returns_on_a_change(server: tuple[Scope, httpx2.Client, Any]) -> None:
     me, client, _ = server
     assert client.get("/api/notes/changes", params={"wait": 0.1}).json() == []
     later = threading.Timer(0.15, lambda: me.notes.overwrite("# Tea"))
@@ -83,17 +70,17 @@ def test_a_stream_sends_each_change_once_and_resumes(
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
-        received = events(stream.iter_lines())
+        received = numbered(stream.iter_lines())
         assert next(received)[0] == 1
         me.notes.append("two\nlines")
         id, message = next(received)
         assert (id, message["version"], message["text"]) == (2, 2, "one\n\ntwo\nlines")
     me.notes.append("three")
     with client.stream("GET", "/api/notes/stream", headers={"Last-Event-ID": "2"}) as stream:
-        assert next(events(stream.iter_lines()))[0] == 3
+        assert next(numbered(stream.iter_lines()))[0] == 3
     assert client.get("/api/notes/stream", headers={"Last-Event-ID": "x"}).status_code == 422
     assert client.get("/api/notes/stream?after=-1").status_code == 422
-    assert client.get("/api/notes/stream", headers={"X-Retain-Agent": ""}).status_code == 422
+    assert client.get("/api/notes/stream", headers={"X-Memorist-Agent": ""}).status_code == 422
 
 
 def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> None:
@@ -101,7 +88,7 @@ def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> 
     me, client, app = server
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
-        received = events(stream.iter_lines())
+        received = numbered(stream.iter_lines())
         assert next(received)[0] == 1
         app.state.stopping.set()
         assert list(received) == []
@@ -110,10 +97,10 @@ def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> 
 def test_revoking_a_key_ends_its_streams(server: tuple[Scope, httpx2.Client, Any]) -> None:
     """A stream and a long poll end with the key they were opened with."""
     me, client, app = server
-    keys: Keys = app.state.authenticator.keys
-    key, text = keys.create(me.owner.tenant, "ada's", ["read"], user="ada")
+    keys = me.admin.keys
+    key = keys.add("ada's", permissions=["read"], user="ada")
     app.state.authenticator.forget()
-    mine = {**HEADERS, "X-API-Key": text}
+    mine = {**HEADERS, "X-API-Key": key.key}
     me.notes.overwrite("one")
     waited: list[int] = []
 
@@ -126,12 +113,12 @@ def test_revoking_a_key_ends_its_streams(server: tuple[Scope, httpx2.Client, Any
 
     waiting = threading.Thread(target=wait)
     with client.stream("GET", "/api/notes/stream", headers=mine) as stream:
-        received = events(stream.iter_lines())
+        received = numbered(stream.iter_lines())
         assert next(received)[0] == 1
         waiting.start()
         while app.state.guard.long_running < 2:
             time.sleep(0.01)
-        keys.revoke(me.owner.tenant, key.id)
+        keys.revoke(key.id)
         app.state.authenticator.forget()
         me.notes.append("written after it was revoked")
         assert list(received) == []

@@ -10,7 +10,6 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -26,18 +25,15 @@ from schemathesis.specs.openapi import checks
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.api.examples import EXAMPLES
-from retain.auth.api_keys import Keys
-from retain.auth.principal import PERMISSIONS
-from retain.base.settings import Settings
-from retain.kinds import KINDS
-from retain.server.api_route import ApiRoute
-from retain.server.app import create_app
-from retain.server.openapi import document
-from retain.server.thread_pool import in_file_reader, in_thread
-from tests.calling import HERE, URL
-from tests.test_every_kind import populate
+from memorist import Memory
+from memorist.api.examples import EXAMPLES
+from memorist.api.openapi import document
+from memorist.base.settings import Settings
+from memorist.kinds import KINDS
+from memorist.server.http.app import create_app
+from memorist.server.http.thread_pool import in_file_reader, in_thread
+from testkit.apps import HERE, URL, app_with_records, client_of_ada
+from testkit.routes import operations
 
 EXAMPLES_PER_OPERATION = int(os.environ.get("OPENAPI_EXAMPLES", "2"))
 CHECKS = [
@@ -47,7 +43,7 @@ CHECKS = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
-UPLOADS = ("knowledge_add", "refs_add", "refs_capture")
+UPLOADS = ("documents_add", "refs_add", "refs_capture")
 """Operations with parameters in the query that are only for a body that is not JSON."""
 INEXPRESSIBLE = {
     ("agents_add", "tools"): "names of tools that this server has",
@@ -65,8 +61,9 @@ INEXPRESSIBLE = {
     ("items_put", "fields"): "paths",
     ("items_list", "where"): "JSON in a query",
     ("items_search", "where"): "operators",
-    ("keys_create", "expires_at"): "depends on today's date",
-    ("knowledge_add", "title"): "may be blank if the text has a heading",
+    ("keys_add", "expires_at"): "depends on today's date",
+    ("keys_add", "days"): "depends on today's date",
+    ("documents_add", "title"): "may be blank if the text has a heading",
     ("refs_get", "lines"): "the last is not before the first",
     ("refs_get", "view"): "one of several parameters",
     ("state_set", "ttl"): "depends on today's date",
@@ -83,43 +80,17 @@ ABSENT = ("notes_replace_section", "notes_delete_section", "notes_diff", "summar
 """Operations whose example refers to something the earlier examples removed or did not create."""
 
 
-@cache
-def operations() -> list[tuple[str, str, str]]:
-    """Return name, method and path of every operation: writing the document would take longer."""
-    with Memory.open("memory:") as memory:
-        state = create_app(memory).state
-    endpoints = [handler.endpoint for handler in state.handlers.values()]
-    results = [(endpoint.name, endpoint.method, endpoint.route) for endpoint in endpoints]
-    routes = [route for route in state.routes if isinstance(route, ApiRoute)]
-    results += [(route.name, route.method, route.path) for route in routes]
-    return [(name, method, re.sub(r":\w+}", "}", path)) for name, method, path in results]
-
-
 @pytest.fixture(scope="module")
 def app() -> Iterator[Starlette]:
-    """An app over a memory with one of each kind, shared by the tests of this module."""
-    with Memory.open(
-        "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
-    ) as memory:
-        me = memory.scope(tenant=None, user="ada", agent="scout")
-        populate(me)
-        me.sessions.add("trip")
-        me.agents.add("scout", prompt="You scout ahead.")
-        me.state.set("theme", 1)
-        me.notes.overwrite("# Preferences\n- coffee")
-        me.refs.add("{}", key=EXAMPLES["refs.key"])
-        me.messages.append("trip", "user", "Where do we go?")
-        with pytest.MonkeyPatch.context() as patch:
-            for pool in (in_thread, in_file_reader):
-                patch.setattr(pool, "_max_wait_seconds", 60.0)  # a busy machine is no failure
-            yield create_app(memory)
+    with app_with_records() as app, pytest.MonkeyPatch.context() as patch:
+        for pool in (in_thread, in_file_reader):
+            patch.setattr(pool, "_max_wait_seconds", 60.0)  # a busy machine is no failure
+        yield app
 
 
 @pytest.fixture(scope="module")
 def client(app: Starlette) -> TestClient:
-    _, key = Keys(app.state.memory.database).create("default", "a test", PERMISSIONS)
-    whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout", "Authorization": f"Bearer {key}"}
-    return TestClient(app, URL, client=HERE, headers=whose, raise_server_exceptions=False)
+    return client_of_ada(app)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +200,7 @@ def test_the_documented_examples_work() -> None:
         scope.notes.overwrite("# Preferences\n- coffee")
         scope.refs.add("{}", key=EXAMPLES["refs.key"])
         here = TestClient(
-            app, URL, client=HERE, headers={"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+            app, URL, client=HERE, headers={"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
         )
         for name, method, path in sorted(
             operations(), key=lambda one: (ORDER.index(one[1]), one[0] == "sessions_remove")
@@ -304,7 +275,7 @@ def test_the_document_says_that_names_must_not_be_blank(app: Starlette, client: 
         for blank in ("", "  ", "a\nb", "a\x00"):
             assert not re.search(schema["pattern"], blank)
     assert client.get("/api/sessions", params={"user": " "}).status_code == 422
-    for header in ("X-Retain-User", "X-Retain-Agent"):
+    for header in ("X-Memorist-User", "X-Memorist-Agent"):
         blank_header = client.get("/api/sessions?user=ada&agent=scout", headers={header: ""})
         assert blank_header.status_code == 422, header
     message = {"message": "Where do we go?", "user": " "}
@@ -346,14 +317,18 @@ def test_the_document_states_rules_between_fields(app: Starlette, client: TestCl
         ("/agent/run", "RunRequest", {"input": "Hello"}, True),
         ("/agent/run", "RunRequest", {"input": None, **hello}, True),
         ("/agent/run", "RunRequest", {"input": "Hello", **hello}, False),
+        ("/agent/run", "RunRequest", {"prompt": "Hello"}, True),
+        ("/agent/run", "RunRequest", {"prompt": "Hello", **hello}, False),
+        ("/agent/run", "RunRequest", {"prompt": "Hello", "input": "Hello"}, False),
+        ("/agent/run", "RunRequest", {"prompt": " "}, False),
         ("/agent/run", "RunRequest", {"input": " "}, False),
         ("/agent/run", "RunRequest", {}, False),
         ("/agent/vision", "VisionRequest", {"message": "", "images": [PIXEL]}, True),
         ("/agent/vision", "VisionRequest", {"images": [PIXEL]}, False),
-        ("/api/knowledge", "KnowledgeAddRequest", {"title": "T", "text": "x", "media": None}, True),
+        ("/api/documents", "DocumentsAddRequest", {"title": "T", "text": "x", "media": None}, True),
         (
-            "/api/knowledge",
-            "KnowledgeAddRequest",
+            "/api/documents",
+            "DocumentsAddRequest",
             {"title": "T", "text": "x", "media": "pdf"},
             False,
         ),
@@ -374,11 +349,7 @@ def test_a_body_with_only_alternatives_is_required(app: Starlette) -> None:
 
 def test_the_audit_log_has_filters_by_name(app: Starlette, client: TestClient) -> None:
     parameters = document(app)["paths"]["/api/audit"]["get"]["parameters"]
-    schemas = {
-        one["name"]: one["schema"]["anyOf"][0]
-        for one in parameters
-        if one["name"] in ("who", "what")
-    }
+    schemas = {one["name"]: one["schema"] for one in parameters if one["name"] in ("who", "what")}
     for name, schema in schemas.items():
         for text in ("cli:ada", "a\tb", ""):
             response = client.get("/api/audit", params={name: text})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retain.server import rate_limit
-from retain.server.rate_limit import Rate
+from memorist.server.http import rate_limit
+from memorist.server.http.rate_limit import Rate, network_of
 
 
 class Clock:
@@ -40,3 +40,12 @@ def test_the_buckets_are_bounded(monkeypatch: object) -> None:
 def test_no_limit() -> None:
     limit = Rate(0)
     assert not any(limit.take("a") for _ in range(10_000))
+
+
+def test_the_addresses_of_one_network_share_a_limit() -> None:
+    assert network_of("192.0.2.7") == "192.0.2.7"
+    assert network_of("2001:db8::7") == network_of("2001:db8:0:0:ffff::1")
+    assert network_of("2001:db8::7") != network_of("2001:db8:0:1::7")
+    assert network_of("::ffff:192.0.2.7") == "192.0.2.7"
+    assert network_of("::1") == "::1"
+    assert network_of("no address:") == "no address:"

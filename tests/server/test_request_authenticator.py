@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,40 +18,27 @@ from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.auth import authenticator as authenticator_module
-from retain.auth.api_keys import Keys
-from retain.auth.local import check_host, is_loopback
-from retain.auth.principal import PERMISSIONS, Principal
-from retain.base.errors import Busy, Invalid, SettingsError, Unauthorized
-from retain.server import request_authenticator, web_app
-from retain.server.app import create_app
-from retain.server.request_authenticator import RequestAuthenticator
-from retain.storage.database import Transaction, Work
-from retain.testing import FaultyDatabase, with_faults
-from tests.auth.test_jwt_tokens import KEYS, signed, write_keys
-from tests.calling import HERE, URL, Calling
-from tests.conftest import SETTINGS, one_engine
+from memorist import Memory
+from memorist.admin import authenticator as authenticator_module
+from memorist.admin.local import check_host, is_loopback
+from memorist.admin.principal import PERMISSIONS, Principal
+from memorist.base.errors import Busy, Invalid, SettingsError, Unauthorized
+from memorist.server.http import authentication as request_authenticator
+from memorist.server.http.app import create_app
+from memorist.server.http.authentication import RequestAuthenticator
+from memorist.storage.database import Transaction, Work
+from testkit.apps import HERE, URL, Calling
+from testkit.databases import SETTINGS, one_engine
+from testkit.faults import FaultyDatabase, with_faults
+from testkit.keys import create_key
+from testkit.routes import routes
+from testkit.tokens import KEYS, signed, write_keys
 
 ALL = sorted(PERMISSIONS)
-PAGES = {f"/{page}{below}" for page in web_app.PAGES for below in ("", "/{below:path}")}
-OPEN = {
-    "/",
-    "/healthz",
-    "/readyz",
-    "/assets/{path:path}",
-    "/api/web",
-    "/api/web/sign-in",
-    "/api/web/sign-out",
-    *PAGES,
-}
-"""Routes without authentication: the page, which contains no stored data, and the health checks."""
 NEEDS_TWO_PERMISSIONS = {"/api/users/x/erase", "/api/agents/x/erase", "/api/messages/x/pop"}
 """Routes that need `admin` and `delete`, or that remove and return the removed: `delete` and
 `read`.
 """
-TESTED_ELSEWHERE = ("/mcp", "/.well-known")
-"""Permissions of MCP tools are tested with MCP."""
 
 
 @pytest.fixture
@@ -83,7 +69,7 @@ def client_with_key(file_memory: Memory) -> Iterator[Calling]:
         def client(
             permissions: Iterable[str] = PERMISSIONS, tenant: str = "acme", **bound: Any
         ) -> TestClient:
-            _, text = Keys(file_memory.database).create(tenant, "a test", permissions, **bound)
+            _, text = create_key(file_memory, tenant, "a test", permissions, **bound)
             app.state.authenticator.forget()
             new = TestClient(
                 app, URL, headers={"X-API-Key": text}, client=HERE, raise_server_exceptions=False
@@ -148,7 +134,7 @@ def test_a_key_authenticates_and_identifies_its_holder(calling: Calling) -> None
 
 @one_engine
 def test_a_key_is_accepted_in_either_header(memory: Memory) -> None:
-    _, text = Keys(memory.database).create("acme", "x", ["read"])
+    _, text = create_key(memory, "acme", "x", ["read"])
     authenticator = RequestAuthenticator(memory)
     for headers in (
         {"Authorization": f"Bearer {text}"},
@@ -167,19 +153,19 @@ def test_a_key_is_accepted_in_either_header(memory: Memory) -> None:
         {"Authorization": "Bearer "},
         {"Authorization": "KEY"},
         {"Authorization": "Basic KEY"},
-        {"Authorization": "Bearer KEY", "X-API-Key": "rtn_other"},
+        {"Authorization": "Bearer KEY", "X-API-Key": "mst_other"},
         {"Authorization": "Bearer KEY KEY"},
         {"Authorization": "Bearer KEYx"},
         {"Authorization": "Bearer " + "x" * 9000},
         {"X-API-Key": ""},
         {"Cookie": "key=KEY"},
-        {"X-Retain-Tenant": "acme"},
+        {"X-Memorist-Tenant": "acme"},
         {"Authorization": "Bearer é"},
     ],
     ids=str,
 )
 def test_malformed_credentials_are_rejected(file_memory: Memory, headers: dict[str, str]) -> None:
-    _, text = Keys(file_memory.database).create("acme", "x", ["read"])
+    _, text = create_key(file_memory, "acme", "x", ["read"])
     with pytest.raises(Unauthorized) as caught:
         authenticate(
             RequestAuthenticator(file_memory),
@@ -195,12 +181,12 @@ def test_malformed_credentials_are_rejected(file_memory: Memory, headers: dict[s
 def test_a_key_in_the_query_is_rejected_even_with_a_valid_header(
     file_memory: Memory, query: str
 ) -> None:
-    _, text = Keys(file_memory.database).create("acme", "x", ["read"])
+    _, text = create_key(file_memory, "acme", "x", ["read"])
     with pytest.raises(Invalid) as caught:
         authenticate(
             RequestAuthenticator(file_memory),
             headers={"X-API-Key": text},
-            query=query.replace("rtn_KEY", text[4:]).replace("KEY", text),
+            query=query.replace("mst_KEY", text[4:]).replace("KEY", text),
         )
     assert text not in str(caught.value)
 
@@ -221,16 +207,16 @@ def test_name_headers_must_be_unique_and_utf_8(
         RequestAuthenticator(file_memory),
         Principal("acme", PERMISSIONS, "x"),
     )
-    for name in (b"x-retain-user", b"x-retain-agent"):
+    for name in (b"x-memorist-user", b"x-memorist-agent"):
         request = connection()
         request.scope["headers"] = [(name, b"\xff\xfe")]
         with pytest.raises(Invalid, match=name.decode()):
             authenticator.scope(request, owner, None, None)
     assert (
-        authenticator.scope(connection({"X-Retain-User": "Zoë"}), owner, None, None).owner.user
+        authenticator.scope(connection({"X-Memorist-User": "Zoë"}), owner, None, None).owner.user
         == "Zoë"
     )
-    for once in ("X-Retain-User", "X-Retain-Agent", "Idempotency-Key", "If-Match"):
+    for once in ("X-Memorist-User", "X-Memorist-Agent", "Idempotency-Key", "If-Match"):
         twice = http.post("/api/sessions", json={}, headers=[(once, "a"), (once, "b")])
         assert (twice.status_code, once.lower() in twice.json()["detail"]) == (400, True)
 
@@ -240,7 +226,7 @@ def test_the_tenant_comes_only_from_the_key(calling: Calling, memory: Memory) ->
     memory.scope(tenant="other", user="ada", agent="scout").sessions.add("theirs")
     http = calling("acme")
     for headers in (
-        {"X-Retain-Tenant": "other"},
+        {"X-Memorist-Tenant": "other"},
         {"X-Tenant": "other"},
         {"X-Tenant-Id": "other"},
         {"Tenant": "other"},
@@ -278,7 +264,7 @@ def test_a_database_failure_is_503_and_never_401(
 
 @one_engine
 def test_key_lookups_are_cached(memory: Memory, faults: FaultyDatabase) -> None:
-    _, text = Keys(memory.database).create("acme", "x", ["read"])
+    _, text = create_key(memory, "acme", "x", ["read"])
     authenticator = RequestAuthenticator(memory)
     before = faults.calls["read"]
 
@@ -305,7 +291,7 @@ def test_the_cache_never_outlives_an_expiring_key(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     until = datetime.now(UTC) + timedelta(seconds=60)
-    _, text = Keys(memory.database).create("acme", "x", ["read"], expires_at=until)
+    _, text = create_key(memory, "acme", "x", ["read"], expires_at=until)
     authenticator = RequestAuthenticator(memory)
     monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 3600.0)
     authenticate(authenticator, headers={"X-API-Key": text})
@@ -318,7 +304,7 @@ def test_the_key_cache_is_bounded(file_memory: Memory, monkeypatch: pytest.Monke
     monkeypatch.setattr(authenticator_module, "MAX_CACHED_CREDENTIALS", 3)
     authenticator = RequestAuthenticator(file_memory)
     for number in range(10):
-        _, text = Keys(file_memory.database).create("acme", f"{number}", ["read"])
+        _, text = create_key(file_memory, "acme", f"{number}", ["read"])
         authenticate(authenticator, headers={"X-API-Key": text})
         assert len(authenticator._cache) <= 3
         assert text not in repr(authenticator._cache)
@@ -337,13 +323,13 @@ def test_revoking_a_key_takes_effect_at_once(calling: Calling) -> None:
 def test_a_key_revoked_during_its_lookup_is_not_cached(
     memory: Memory, faults: FaultyDatabase
 ) -> None:
-    key, text = Keys(memory.database).create("acme", "x", ["read"])
+    key, text = create_key(memory, "acme", "x", ["read"])
     authenticator = RequestAuthenticator(memory)
 
     def revoke_after_lookup(tx: Transaction, work: Work[Any]) -> Any:
         faults.heal()
         result = work(tx)
-        authenticator.keys.revoke("acme", key.id)
+        memory.scope(tenant="acme").admin.keys.revoke(key.id)
         authenticator.forget()
         return result
 
@@ -360,19 +346,19 @@ def test_key_use_is_recorded_after_the_response_and_failures_are_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(authenticator_module, "RECORD_DELAY_SECONDS", 0.01)
-    _, text = Keys(memory.database).create("acme", "x", ["read"])
+    _, text = create_key(memory, "acme", "x", ["read"])
     authenticator = RequestAuthenticator(memory)
 
     async def authenticate_and_wait() -> None:
         await authenticator.authenticate_request(connection({"X-API-Key": text}))
-        assert authenticator.keys.list("acme")[0].last_used_at is None, (
+        assert memory.scope(tenant="acme").admin.keys.list()[0].last_used_at is None, (
             "not on the way to the answer"
         )
         await asyncio.sleep(0.05)
         await asyncio.gather(*authenticator._recordings)
 
     asyncio.run(authenticate_and_wait())
-    assert authenticator.keys.list("acme")[0].last_used_at is not None
+    assert memory.scope(tenant="acme").admin.keys.list()[0].last_used_at is not None
 
     faults.fail("write", Busy(problem="locked"))
     authenticator.forget()
@@ -408,10 +394,9 @@ def test_the_first_key_ends_keyless_access_for_good(file_memory: Memory) -> None
     """In any tenant, by any process; even revoking the key does not restore keyless access."""
     authenticator = RequestAuthenticator(file_memory)
     assert authenticate(authenticator).name == "local"
-    keys = Keys(file_memory.database)
-    key, _ = keys.create("another tenant", "x", ["read"])
+    key, _ = create_key(file_memory, "another tenant", "x", ["read"])
     authenticator._keyless_until = float("-inf")  # as if a second had passed
-    keys.revoke("another tenant", key.id)
+    file_memory.scope(tenant="another tenant").admin.keys.revoke(key.id)
     with pytest.raises(Unauthorized):
         authenticate(authenticator)
     with pytest.raises(Unauthorized):
@@ -442,7 +427,7 @@ def test_an_empty_bearer_token_counts_as_no_credential(sent: str) -> None:
         ({}, {"headers": {"Forwarded": "for=127.0.0.1"}}),
         ({}, {"headers": {"X-Real-IP": "127.0.0.1"}}),
         ({}, {"headers": {"Via": "1.1 proxy"}}),
-        ({}, {"headers": {"Authorization": "Bearer rtn_wrong"}}),
+        ({}, {"headers": {"Authorization": "Bearer mst_wrong"}}),
     ],
     ids=str,
 )
@@ -478,15 +463,15 @@ def test_a_vendor_key_is_ignored_where_no_key_is_needed(
                 != 401
             )
             assert (
-                client.get(route, headers={**headers, "X-API-Key": "rtn_wrong"}).status_code == 401
+                client.get(route, headers={**headers, "X-API-Key": "mst_wrong"}).status_code == 401
             )
         assert client.get("/api/me", headers=headers).status_code == 401
-        Keys(file_memory.database).create("acme", "x", ["read"])
+        create_key(file_memory, "acme", "x", ["read"])
         client.app.state.authenticator.forget()  # type: ignore[attr-defined]
         for route in VENDOR_ROUTES:
             assert (response := client.get(route, headers=headers)).status_code == 401
             assert without_request_id(response) == without_request_id(
-                client.get(route, headers={"X-API-Key": "rtn_wrong"})
+                client.get(route, headers={"X-API-Key": "mst_wrong"})
             )
 
 
@@ -497,7 +482,7 @@ def test_a_vendor_key_is_ignored_where_no_key_is_needed(
         ({"host": "0.0.0.0"}, {}),
         ({}, {"peer": "192.0.2.7"}),
         ({}, {"headers": {**VENDOR_CREDENTIALS[0], "X-Forwarded-For": "127.0.0.1"}}),
-        ({}, {"headers": {**VENDOR_CREDENTIALS[0], "X-API-Key": "rtn_wrong"}}),
+        ({}, {"headers": {**VENDOR_CREDENTIALS[0], "X-API-Key": "mst_wrong"}}),
     ],
     ids=str,
 )
@@ -522,22 +507,16 @@ def test_loopback_hosts_are_recognised() -> None:
         for host in ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1")
     )
     others = (
-        "",
-        "0.0.0.0",
-        "::",
-        "10.0.0.1",
-        "localhost.example.org",
-        "169.254.169.254",
-        "::ffff:0.0.0.0",
-        "127.0.0.1.nip.io",
-    )
+        "", "0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "169.254.169.254",
+        "::ffff:0.0.0.0", "127.0.0.1.nip.io",
+    )  # fmt: skip
     assert not any(is_loopback(host) for host in others)
 
 
 def test_tokens_work_beside_keys_and_end_keyless_access(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "jwt_issuer": "https://issuer.example.org",
-        "jwt_audience": "retain",
+        "jwt_audience": "memorist",
         "jwt_keys": write_keys(KEYS, tmp_path),
     }
     with Memory.open("memory:", settings=replace(SETTINGS, **changes)) as memory:
@@ -548,7 +527,7 @@ def test_tokens_work_beside_keys_and_end_keyless_access(tmp_path: Path) -> None:
             authenticator, headers={"Authorization": f"Bearer {signed(scope='read')}"}
         )
         assert (principal.tenant, principal.user) == ("acme", "ada")
-        _, text = authenticator.keys.create("acme", "x", ["read"])
+        _, text = create_key(memory, "acme", "x", ["read"])
         assert authenticate(authenticator, headers={"Authorization": f"Bearer {text}"}).user is None
         with pytest.raises(Unauthorized):
             authenticate(authenticator, headers={"Authorization": f"Bearer {signed(aud='else')}"})
@@ -560,7 +539,7 @@ def test_the_server_refuses_a_public_address_without_a_key(
     """Rejected before a socket is bound, with advice."""
     check_host(open_memory().settings, keys_exist=False)
     settings = open_memory(host="0.0.0.0").settings
-    with pytest.raises(SettingsError, match="retain keys create"):
+    with pytest.raises(SettingsError, match="memorist keys add"):
         check_host(settings, keys_exist=False)
     check_host(settings, keys_exist=True)
 
@@ -568,37 +547,19 @@ def test_the_server_refuses_a_public_address_without_a_key(
 # -- every route -----------------------------------------------------------------------------------------------------
 
 
-def routes(app: Starlette) -> Iterator[tuple[str, str, str | None]]:
-    """Yield the method, a matching path and the permission of every route."""
-    for handler in app.state.handlers.values():
-        endpoint = handler.endpoint
-        yield endpoint.method, example_path(endpoint.route), endpoint.needs
-    for route in app.state.routes:
-        if route.path not in OPEN:
-            yield route.method, example_path(route.path), route.permission
-    for page in app.routes:
-        path = getattr(page, "path", None)
-        if path is None or path in OPEN or path.startswith(TESTED_ELSEWHERE):
-            continue
-        for method in getattr(page, "methods", None) or ("GET",):
-            yield method, example_path(path), None
-
-
-def example_path(path: str) -> str:
-    path = path.replace("{seq:int}", "1")
-    return re.sub(r"\{[^}]*\}", "x", path)
-
-
 def test_every_route_authenticates_first(file_memory: Memory) -> None:
     """A missing, wrong, revoked or expired key is 401 on every route; a missing permission
     is 403, whatever the body.
     """
-    app, keys = create_app(file_memory), Keys(file_memory.database)
-    example = {permission: keys.create("acme", permission, [permission])[1] for permission in ALL}
-    revoked, gone = keys.create("acme", "revoked", ALL)
-    keys.revoke("acme", revoked.id)
-    expired = keys.create(
-        "acme", "expired", ALL, expires_at=datetime.now(UTC) + timedelta(seconds=0.05)
+    app = create_app(file_memory)
+    example = {
+        permission: create_key(file_memory, "acme", permission, [permission])[1]
+        for permission in ALL
+    }
+    revoked, gone = create_key(file_memory, "acme", "revoked", ALL)
+    file_memory.scope(tenant="acme").admin.keys.revoke(revoked.id)
+    expired = create_key(
+        file_memory, "acme", "expired", ALL, expires_at=datetime.now(UTC) + timedelta(seconds=0.05)
     )[1]
     time.sleep(0.06)
     seen = 0
@@ -645,10 +606,10 @@ def test_cached_scopes_are_bounded_and_never_mixed_up(
     """P16: the cache has a bound, and no caller gets another's scope."""
     monkeypatch.setattr(request_authenticator, "MAX_CACHED_SCOPES", 3)
     authenticator = RequestAuthenticator(file_memory)
-    _, text = authenticator.keys.create("acme", "x", ["read"])
+    _, text = create_key(file_memory, "acme", "x", ["read"])
     principal = authenticate(authenticator, headers={"X-API-Key": text})
     for number in range(10):
-        headers = {"X-Retain-User": f"user {number % 4} é", "X-Retain-Agent": "scout"}
+        headers = {"X-Memorist-User": f"user {number % 4} é", "X-Memorist-Agent": "scout"}
         for source in ("user", "agent"):
             owner = authenticator.scope(connection(headers), principal, None, None, source).owner
             assert (owner.tenant, owner.user, owner.agent, owner.source) == (
@@ -671,7 +632,7 @@ def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
         assert (await authenticator.authenticate_request(here)).name == "local"
         authenticator.forget()
         result, answer = threading.Event(), threading.Event()
-        any_at_all = authenticator.keys.exist
+        any_at_all = authenticator.keys.keys_exist
 
         def slow_check() -> bool:
             actual = any_at_all()
@@ -679,10 +640,10 @@ def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
             answer.wait(5)
             return actual
 
-        authenticator.keys.exist = slow_check  # type: ignore[method-assign]
+        authenticator.keys.keys_exist = slow_check  # type: ignore[method-assign]
         late = asyncio.ensure_future(authenticator.authenticate_request(here))
         await asyncio.to_thread(result.wait, 5)
-        await asyncio.to_thread(Keys(file_memory.database).create, "acme", "first", ["read"])
+        await asyncio.to_thread(create_key, file_memory, "acme", "first", ["read"])
         authenticator.forget()
         answer.set()
         with pytest.raises(Unauthorized):

@@ -9,15 +9,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
-from retain.api.responses import encoded, written
-from retain.server.app import create_app
-from retain.server.openapi import document
-from tests.calling import HERE, URL, Calling
-from tests.conftest import one_engine
+from memorist import Memory
+from memorist.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
+from memorist.api.openapi import document
+from memorist.api.responses import encoded, written
+from memorist.server.http.app import create_app
+from testkit.apps import HERE, URL, Calling
+from testkit.databases import one_engine
 
-ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+ADA = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -111,7 +111,7 @@ def test_short_messages_equal_full_ones(memory: Memory) -> None:
         "half \ud83d letter",
     ):
         me.messages.append('a "quoted" é😀', "user", content, author="Zoë", cost=0.25, tokens_in=3)
-    from retain.api.rendering import as_json
+    from memorist.api.rendering import as_json
 
     for item in (page := me.messages.list('a "quoted" é😀'), page.items, page.items[0], []):
         assert json.loads(encoded(written(item))) == as_json(item)
@@ -240,7 +240,7 @@ def test_an_idempotency_key_has_its_effect_once(http: TestClient) -> None:
         http.post(
             "/api/entries",
             json={"content": "Ada prefers trains."},
-            headers={**once, "X-Retain-User": "bob"},
+            headers={**once, "X-Memorist-User": "bob"},
         ),
         422,
     )
@@ -347,35 +347,35 @@ def test_capture_replaces_large_output_and_returns_small_output(http: TestClient
 def test_a_document_is_uploaded_as_a_file(http: TestClient) -> None:
     """Parsed by its declared type or by its content."""
     page = b"<!doctype html><title>Trips</title><p>Lisbon has trams."
-    response = http.post("/api/knowledge", content=page, headers={"Content-Type": "text/html"})
+    response = http.post("/api/documents", content=page, headers={"Content-Type": "text/html"})
     assert (response.json()["title"], response.json()["media"]) == ("Trips", "html")
     path = {"path": "docs/guide.md", "title": "Guide"}
     response = http.post(
-        "/api/knowledge",
+        "/api/documents",
         content=b"# Trams\n\nLine 28.",
         params=path,
         headers={"Content-Type": "text/markdown"},
     )
     assert (response.json()["path"], response.json()["title"]) == ("docs/guide.md", "Guide")
-    hits = http.get("/api/knowledge/search", params={"query": "which line"}).json()["hits"]
+    hits = http.get("/api/documents/search", params={"query": "which line"}).json()["hits"]
     assert any("Line 28" in hit["text"] for hit in hits)
     octets = {"Content-Type": "application/octet-stream"}
     assert_problem(
         http.post(
-            "/api/knowledge", content=b"\x00\x01\x02" * 99, params={"path": "x"}, headers=octets
+            "/api/documents", content=b"\x00\x01\x02" * 99, params={"path": "x"}, headers=octets
         ),
         422,
         "file",
     )
     assert_problem(
-        http.post("/api/knowledge", content=b"no title", headers={"Content-Type": "text/plain"}),
+        http.post("/api/documents", content=b"no title", headers={"Content-Type": "text/plain"}),
         422,
         "title",
     )
 
 
 @pytest.mark.parametrize("lines", [1_000, 100_000])
-@pytest.mark.parametrize("path", ["/api/refs", "/api/refs/capture", "/api/knowledge?title=Log"])
+@pytest.mark.parametrize("path", ["/api/refs", "/api/refs/capture", "/api/documents?title=Log"])
 def test_other_content_under_the_same_key_is_rejected(
     here: TestClient, path: str, lines: int
 ) -> None:
@@ -538,7 +538,7 @@ def test_authentication_comes_before_validation(calling: Calling) -> None:
         assert_problem(stranger.request(endpoint.method, address, content=b"{", headers=JSON), 401)
     reader = calling("acme", ["read"])
     assert_problem(reader.put("/api/notes", content=b"{", headers=JSON), 403, None, "write")
-    assert_problem(reader.delete("/api/notes?nonsense"), 403, None, "delete")
+    assert_problem(reader.delete("/api/sessions/trip?nonsense"), 403, None, "delete")
     assert reader.post("/api/search", json={"query": "x"}).status_code == 200, (
         "to search is to read"
     )
@@ -552,7 +552,7 @@ def test_a_key_reads_and_changes_only_what_it_may(calling: Calling, memory: Memo
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.messages.append(me.sessions.add("s").id, "user", "the secret")
     memory.scope(tenant="acme").items.put(("m",), "k", {"a": 1}, ttl=60)
-    ada = {"X-Retain-User": "ada"}
+    ada = {"X-Memorist-User": "ada"}
     assert_problem(
         calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada),
         403,

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 import httpx2
 import pytest
 
-from retain.auth import authenticator
-from retain.auth.api_keys import Keys
-from tests.server.talking import RunningServer, serve
+from memorist.admin import authenticator
+from testkit.keys import create_key
+from testkit.talking import RunningServer, serve
 
 RATE = 50
 
@@ -34,7 +34,7 @@ def test_a_retry_at_another_server_changes_nothing(
     first, second = servers
     headers = {"Idempotency-Key": "once"}
     message = {"role": "user", "content": "Hello."}
-    agent = {"X-Retain-Agent": "scout"}
+    agent = {"X-Memorist-Agent": "scout"}
     with first.client(**agent) as here, second.client(**agent) as there:
         assert here.post("/api/sessions", json={"id": "s"}).status_code == 201
         sent = [
@@ -50,7 +50,7 @@ def test_an_event_stream_continues_at_another_server(
     servers: tuple[RunningServer, RunningServer],
 ) -> None:
     first, second = servers
-    agent = {"X-Retain-Agent": "scout"}
+    agent = {"X-Memorist-Agent": "scout"}
     with first.client(**agent) as here, second.client(**agent) as there:
         for number in range(6):
             created = here.post("/api/sessions", json={"id": f"s{number}"})
@@ -81,7 +81,7 @@ def test_a_revoked_key_is_rejected_by_the_other_server_once_its_cache_expires(
 ) -> None:
     monkeypatch.setattr(authenticator, "CACHE_SECONDS", 0.3)
     first, second = servers
-    key, text = Keys(first.memory.database).create("acme", "to be revoked", ["read"])
+    key, text = create_key(first.memory, "acme", "to be revoked", ["read"])
     with first.client() as here, second.client(Authorization=f"Bearer {text}") as there:
         assert there.get("/api/sessions").status_code == 200
         assert here.delete(f"/api/keys/{key.id}").status_code == 200

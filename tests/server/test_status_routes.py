@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from retain import Memory
-from retain.server import status_routes
-from retain.storage.database import Transaction, Work
-from retain.testing import with_faults
+from memorist import Memory
+from memorist.server.routes import status_routes
+from memorist.storage.database import Transaction, Work
+from testkit.faults import with_faults
 
 
 def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,20 @@ from typing import Any
 import httpx2
 import pytest
 
-from retain import Memory
-from retain.base.errors import Busy, Overloaded
-from retain.models import Models
-from retain.server.app import create_app
-from retain.server.thread_pool import FILE_READER_THREADS, ThreadPool, in_file_reader, model_threads
-from retain.testing import ScriptedModel
-from tests.conftest import SETTINGS, Limited
-from tests.serving import serving
+from memorist import Memory
+from memorist.base.errors import Busy, Overloaded
+from memorist.models import Models
+from memorist.server.http.app import create_app
+from memorist.server.http.thread_pool import (
+    FILE_READER_THREADS,
+    ThreadPool,
+    in_file_reader,
+    model_threads,
+)
+from memorist.testing import ScriptedModel
+from testkit.databases import SETTINGS
+from testkit.limited import Limited
+from testkit.serving import serving
 
 
 def test_results_errors_and_context_variables_pass_between_caller_and_thread() -> None:
@@ -136,7 +142,7 @@ def test_requests_that_wait_for_models_do_not_block_other_requests(
             message = {"role": "user", "content": "x"}
             assert client.post("/api/messages/d", json=message).status_code == 201
             go_on.set()
-            assert [future.result() for future in waiting] == [200] * 3
+            assert [future.result() for future in waiting] == [201] * 3
 
 
 def test_other_requests_do_not_wait_for_short_windows(

@@ -15,13 +15,13 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.models import Completion
-from retain.models.recording import ModelCall
-from retain.server import traces
-from tests.calling import Calling
+from memorist import Memory
+from memorist.models import Completion
+from memorist.models.recording import ModelCall
+from memorist.server.observe import traces
+from testkit.apps import Calling
 
-ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+ADA = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
 SECRET = "my sister lives in Graz"
 _exporter = InMemorySpanExporter()
 
@@ -37,7 +37,7 @@ def _sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An SDK for these tests only: the global one can be set once per process."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(_exporter))
-    monkeypatch.setattr(traces, "_TRACER", provider.get_tracer("retain"))
+    monkeypatch.setattr(traces, "_TRACER", provider.get_tracer("memorist"))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     _exporter.clear()
     yield
@@ -66,7 +66,7 @@ def test_spans_of_a_request_and_its_operation(client: TestClient) -> None:
     assert created.parent is not None
     assert request.attributes["http.route"] == "/api/sessions"
     assert request.attributes["http.response.status_code"] == 201
-    assert request.attributes["retain.request.id"] == answer.headers["x-request-id"]
+    assert request.attributes["memorist.request.id"] == answer.headers["x-request-id"]
     assert request.parent is not None
     assert trace.format_trace_id(request.context.trace_id) == parent[3:35]
     assert created.parent.span_id == request.context.span_id
@@ -85,24 +85,20 @@ def test_semantic_conventions_per_operation(client: TestClient) -> None:
     client.delete("/api/state/theme", headers=ADA)
     named = spans()
     assert {
-        "create_memory messages",
-        "upsert_memory state",
-        "search_memory",
-        "update_memory notes",
-        "retain messages.list",
-        "delete_memory state",
-    } <= named.keys()
+        "create_memory messages", "upsert_memory state", "search_memory", "upsert_memory notes",
+        "memorist messages.list", "delete_memory state",
+    } <= named.keys()  # fmt: skip
     attributes = named["search_memory"].attributes
     assert attributes is not None
     assert isinstance(attributes["gen_ai.memory.record.count"], int)
-    assert "gen_ai.operation.name" not in (named["retain messages.list"].attributes or {})
+    assert "gen_ai.operation.name" not in (named["memorist messages.list"].attributes or {})
     text = "".join(span.to_json() for span in named.values())
     assert "Graz" not in text
 
 
 def test_a_failure_records_its_type_and_not_its_text(client: TestClient, memory: Memory) -> None:
     assert client.get(f"/api/sessions/{SECRET}").status_code == 404
-    got = spans()["retain sessions.get"]
+    got = spans()["memorist sessions.get"]
     assert got.attributes is not None
     assert (got.status.status_code, got.attributes["error.type"]) == (StatusCode.ERROR, "NotFound")
     assert got.status.description is None

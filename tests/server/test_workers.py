@@ -8,53 +8,62 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
 
-from retain.server import workers
+from memorist.server.process import workers
 
-SCRIPT = """
+WORKER = """
 import os, select, signal, sys, time
-from retain.base.errors import Unreachable
-from retain.server.workers import Workers
 
-def work(ready, parent):
-    if sys.argv[1] == "fails" and os.path.exists(sys.argv[2]):
-        raise Unreachable(problem="nobody is there")
-    open(sys.argv[2], "w").close()
-    told = []
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    ready()
-    while not told or sys.argv[1] in ("stubborn", "deaf"):
-        if select.select([parent], [], [], 0.02)[0]:
-            return 0
-    if sys.argv[1] == "closes":
-        time.sleep(0.1 if os.getpid() % 2 else 0.2)
-        print("told", len(told), flush=True)
-    return 0
+how, mark = sys.argv[1:]
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+if how == "fails" and os.path.exists(mark):
+    print("nobody is there", file=sys.stderr)
+    sys.exit(5)
+open(mark, "w").close()
+told = []
+signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+os.write(int(sys.stdin.buffer.readline()), b"R")
+while not told or how in ("stubborn", "deaf"):
+    if select.select([0], [], [], 0.02)[0]:
+        sys.exit(0)
+if how == "closes":
+    time.sleep(0.1 if os.getpid() % 2 else 0.2)
+    print("told", len(told), flush=True)
+"""
+SUPERVISOR = """
+import sys
+from memorist.server.process.workers import WorkerCommand, Workers
 
-seconds = 0.3 if sys.argv[1] == "deaf" else 60
-sys.exit(Workers(3, work, lambda: print("ready", flush=True), lambda pid: None, seconds).run())
+workers = Workers(
+    3,
+    WorkerCommand([sys.executable, "-c", *sys.argv[1:]], lambda ready: b"%d\\n" % ready),
+    on_ready=lambda: print("ready", flush=True),
+    on_exit=lambda pid: None,
+    stop_seconds=0.3 if sys.argv[2] == "deaf" else 60,
+)
+sys.exit(workers.run())
 """
 
 
 @contextmanager
 def supervisor(how: str, mark: object) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", SCRIPT, how, str(mark)]
+    command = [sys.executable, "-c", SUPERVISOR, WORKER, how, str(mark)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
+        if how != "fails":
+            assert read_line(process) == "ready\n"
         yield process
         process.kill()
 
 
 def children(process: subprocess.Popen[str]) -> set[int]:
     return {
-        child.pid
-        for child in psutil.Process(process.pid).children()
-        if child.status() != psutil.STATUS_ZOMBIE
+        child.pid for child in psutil.Process(process.pid).children() if not all_exited({child.pid})
     }
 
 
@@ -66,10 +75,11 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def all_exited(pids: set[int]) -> bool:
-    return not any(
-        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-        for pid in pids
-    )
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                return False
+    return True
 
 
 def read_line(process: subprocess.Popen[str]) -> str:
@@ -79,7 +89,6 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 def test_a_dead_worker_is_replaced_and_all_are_stopped(tmp_path: object) -> None:
     with supervisor("works", f"{tmp_path}/mark") as process:
-        assert read_line(process) == "ready\n"
         first = children(process)
         assert len(first) == 3
         os.kill(min(first), signal.SIGKILL)
@@ -94,7 +103,6 @@ def test_a_dead_worker_is_replaced_and_all_are_stopped(tmp_path: object) -> None
 
 def test_ctrl_c_for_the_process_group_counts_once(tmp_path: object) -> None:
     with supervisor("works", f"{tmp_path}/mark") as process:
-        assert read_line(process) == "ready\n"
         every = children(process)
         for pid in (*every, process.pid):
             os.kill(pid, signal.SIGINT)
@@ -104,7 +112,6 @@ def test_ctrl_c_for_the_process_group_counts_once(tmp_path: object) -> None:
 
 def test_workers_do_not_outlive_the_supervisor(tmp_path: object) -> None:
     with supervisor("stubborn", f"{tmp_path}/mark") as process:
-        assert read_line(process) == "ready\n"
         every = children(process)
         process.kill()
         process.wait()
@@ -113,7 +120,6 @@ def test_workers_do_not_outlive_the_supervisor(tmp_path: object) -> None:
 
 def test_a_second_signal_kills_workers(tmp_path: object) -> None:
     with supervisor("stubborn", f"{tmp_path}/mark") as process:
-        assert read_line(process) == "ready\n"
         every = children(process)
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -133,7 +139,6 @@ def test_a_worker_that_cannot_start_ends_all_with_its_status(tmp_path: object) -
 def test_each_worker_is_signalled_once(tmp_path: object) -> None:
     """The exit of one worker wakes the supervisor while the others are still closing."""
     with supervisor("closes", f"{tmp_path}/mark") as process:
-        assert read_line(process) == "ready\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert process.stdout
@@ -142,7 +147,6 @@ def test_each_worker_is_signalled_once(tmp_path: object) -> None:
 
 def test_workers_that_do_not_stop_in_time_are_killed(tmp_path: object) -> None:
     with supervisor("deaf", f"{tmp_path}/mark") as process:
-        assert read_line(process) == "ready\n"
         every = children(process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 1

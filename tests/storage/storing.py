@@ -10,11 +10,11 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from retain import Memory, Scope
-from retain.base import limits
-from retain.base.errors import NotFound
-from retain.base.settings import Settings
-from retain.storage import blobs
+from memorist import Memory, Scope
+from memorist.base import limits
+from memorist.base.errors import NotFound
+from memorist.base.settings import Settings
+from memorist.storage.contents import blobs
 
 TENANT = "acme"
 USER = "ada"
@@ -60,10 +60,7 @@ def content(seed: str) -> bytes:
 def settings(url: str, folder: str = "") -> Settings:
     """Return settings with small thresholds, so that every storage path is used."""
     limits.REF_FILE_BYTES = 64 << 10
-    return Settings(
-        database=url,
-        ref_folder=folder,
-    )
+    return Settings(database=url, ref_folder=folder)
 
 
 def main(job: Job) -> None:

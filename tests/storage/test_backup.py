@@ -1,4 +1,4 @@
-"""Backups: complete under their name or not there, repeatable after a kill, and checked by `retain doctor`."""
+"""Backups: complete under their name or not there, repeatable after a kill, and checked by `memorist doctor`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import IO, Any
 
 import pytest
 
-from retain import Memory
-from retain.base import limits
-from retain.base.errors import Invalid
-from retain.cli.main import main
-from retain.storage.postgres import dump
-from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS
-from tests.servers import modern_binaries
+from memorist import Memory
+from memorist.base import limits
+from memorist.base.errors import Invalid
+from memorist.cli.main import main
+from memorist.storage.postgres import dump
+from testkit.databases import SETTINGS
+from testkit.servers import modern_binaries
+from testkit.sizes import FULL
 
 FILE_EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
 CONTENTS = [b"small", b"x" * 5_000, b"y" * 20_000]
@@ -66,7 +66,7 @@ def check_complete(target: Path) -> None:
 
 
 def doctor(capsys: pytest.CaptureFixture[str], file: Path) -> tuple[int, str]:
-    """Return the exit status of `retain doctor --backup` and what it found."""
+    """Return the exit status of `memorist doctor --backup` and what it found."""
     status = main(["doctor", "--backup", str(file), "--json"])
     (check,) = json.loads(capsys.readouterr().out)["checks"]
     assert check["check"] == "backup"
@@ -132,7 +132,7 @@ def test_doctor_finds_what_is_wrong_with_a_backup(
     target.write_bytes(before[: len(before) // 2])
     assert doctor(capsys, target)[0] == 1
     target.write_text("no database")
-    assert doctor(capsys, target) == (1, f"{target}: is not a backup of retain.")
+    assert doctor(capsys, target) == (1, f"{target}: is not a backup of memorist.")
 
 
 def test_doctor_checks_a_dump(

@@ -18,14 +18,14 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from retain import Memory, NewMessage, Scope
-from retain.base.errors import InDoubt, StorageError
-from retain.search.index import Index
-from retain.search.postgres import CitusEngine, PostgresEngine
-from retain.storage import migrate
-from retain.storage.database import Transaction
-from retain.storage.postgres import citus, engine, roles
-from tests.conftest import GIVEN_DATABASE, SETTINGS, check_given_database
+from memorist import Memory, NewMessage, Scope
+from memorist.base.errors import InDoubt, StorageError
+from memorist.search.index import Index
+from memorist.search.postgres import CitusEngine, PostgresEngine
+from memorist.storage import migrate
+from memorist.storage.database import Transaction
+from memorist.storage.postgres import citus, engine, row_security
+from testkit.databases import GIVEN_DATABASE, SETTINGS, check_given_database
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,17 +41,17 @@ def test_the_tests_of_a_cluster_need_the_name_of_a_database_to_empty() -> None:
             command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
         )
 
-    for refused in (plan(), plan("DATABASE=sqlite:///retain.db")):
+    for refused in (plan(), plan("DATABASE=sqlite:///memorist.db")):
         assert refused.returncode != 0
         assert "CLUSTER=postgresql://" in refused.stderr
         assert "pytest" not in refused.stdout
     accepted = plan("CLUSTER=postgresql://a/b?c=d&e=f")
-    assert "RETAIN_TEST_DATABASE='postgresql://a/b?c=d&e=f'" in accepted.stdout
+    assert "MEMORIST_TEST_DATABASE='postgresql://a/b?c=d&e=f'" in accepted.stdout
 
 
-@pytest.mark.parametrize("url", ["sqlite:///retain.db", "memory:", "retain.db"])
+@pytest.mark.parametrize("url", ["sqlite:///memorist.db", "memory:", "memorist.db"])
 def test_the_tests_of_a_cluster_refuse_other_databases(url: str) -> None:
-    check_given_database("postgresql://localhost/retain_test")
+    check_given_database("postgresql://localhost/memorist_test")
     with pytest.raises(pytest.UsageError, match="loses all its rows"):
         check_given_database(url)
 
@@ -73,7 +73,7 @@ def test_every_migration_is_split_between_its_statements() -> None:
     """A split inside a text or a function body would leave an odd number of quotes."""
     for migration in migrate.shipped("postgres"):
         for step in (migration.step(up=True), migration.step(up=False)):
-            script = roles.script(step, engine.expand_types(step.script))
+            script = row_security.script(step, engine.expand_types(step.script))
             statements = [re.sub("--.*", "", statement) for statement in citus.split(script)]
             assert len(statements) > 3
             for statement in statements:
@@ -138,7 +138,7 @@ def test_a_failed_commit_of_one_server_is_not_in_doubt(url: str, me: Scope) -> N
         pytest.skip("runs on one server")
     me.state.set("before", 1)
     with (
-        failing_commits(url, "retain.state"),
+        failing_commits(url, "memorist.state"),
         pytest.raises(StorageError, match="no commit") as raised,
     ):
         me.state.set("color", "blue")
@@ -156,10 +156,10 @@ class Cluster(NamedTuple):
     def shard(self, table: str) -> str:
         """Return the name of the table on the worker with the rows of the tenant `acme`."""
         row = self.coordinator.execute(
-            "select get_shard_id_for_distribution_column(%s, 'acme')", [f"retain.{table}"]
+            "select get_shard_id_for_distribution_column(%s, 'acme')", [f"memorist.{table}"]
         ).fetchone()
         assert row
-        return f"retain.{table}_{row[0]}"
+        return f"memorist.{table}_{row[0]}"
 
 
 @pytest.mark.slow
@@ -173,11 +173,11 @@ class TestCluster:
             pytest.skip("needs a Citus cluster: make test-cluster CLUSTER=postgresql://…")
         memory = request.getfixturevalue("memory")
         if not memory.database.is_cluster:
-            pytest.skip("the database of RETAIN_TEST_DATABASE does not have Citus")
+            pytest.skip("the database of MEMORIST_TEST_DATABASE does not have Citus")
         with psycopg.connect(url, autocommit=True) as coordinator:
             row = coordinator.execute(
                 """select nodename, nodeport from pg_dist_placement join pg_dist_node using (groupid)
-                   where shardid = get_shard_id_for_distribution_column('retain.tenants', 'acme')"""
+                   where shardid = get_shard_id_for_distribution_column('memorist.tenants', 'acme')"""
             ).fetchone()
             assert row
             worker_url = conninfo.make_conninfo(url, host=row[0], port=row[1])
@@ -204,10 +204,10 @@ class TestCluster:
     def test_words_are_added_before_the_tables_have_the_trigger(
         self, cluster: Cluster, me: Scope
     ) -> None:
-        """An older version of retain may have distributed the tables."""
+        """An older version of memorist may have distributed the tables."""
         cluster.coordinator.execute("set citus.enable_unsafe_triggers = on")
         cluster.coordinator.execute(
-            "drop trigger if exists search_items_added on retain.search_items"
+            "drop trigger if exists search_items_added on memorist.search_items"
         )
         me.sessions.add("s")
         me.messages.append("s", "user", "the night train to Vienna")
@@ -245,25 +245,25 @@ class TestCluster:
     def test_doctor_names_a_server_that_is_not_ready(self, cluster: Cluster) -> None:
         with psycopg.connect(cluster.worker_url, autocommit=True) as worker:
             worker.execute("set citus.enable_ddl_propagation = off")
-            worker.execute("alter role retain_app nologin")
+            worker.execute("alter role memorist_app nologin")
             try:
                 findings = {f.check: f.problem for f in cluster.memory.database.health()}
             finally:
-                worker.execute("alter role retain_app login")
+                worker.execute("alter role memorist_app login")
         problem = findings["every node of the cluster is ready"]
-        assert problem == f"{cluster.worker}: the role retain_app cannot log in"
+        assert problem == f"{cluster.worker}: the role memorist_app cannot log in"
 
     def test_doctor_names_a_table_that_is_not_distributed(self, cluster: Cluster) -> None:
-        cluster.coordinator.execute('create table retain.moods (tenant text collate "C")')
+        cluster.coordinator.execute('create table memorist.moods (tenant text collate "C")')
         try:
             problems = [f.problem for f in cluster.memory.database.health() if not f.ok]
         finally:
-            cluster.coordinator.execute("drop table retain.moods")
+            cluster.coordinator.execute("drop table memorist.moods")
         assert "moods" in problems
 
     def test_a_worker_without_the_extension_is_named(self, cluster: Cluster, url: str) -> None:
         """No node is changed."""
-        name = "retain_incomplete"
+        name = "memorist_incomplete"
         urls = [
             urlsplit(url)._replace(path=f"/{name}").geturl(),
             conninfo.make_conninfo(cluster.worker_url, dbname=name),
@@ -284,7 +284,7 @@ class TestCluster:
             with pytest.raises(StorageError, match=f"{cluster.worker}: Citus is not installed"):
                 Memory.open(urls[0], settings=SETTINGS)
             for database in urls:
-                assert execute(database, "select to_regnamespace('retain')") == [(None,)]
+                assert execute(database, "select to_regnamespace('memorist')") == [(None,)]
         finally:
             for server in (url, cluster.worker_url):
                 execute(server, f"drop database if exists {name} with (force)")
@@ -294,18 +294,20 @@ class TestCluster:
     ) -> None:
         with psycopg.connect(cluster.worker_url, autocommit=True) as worker:
             worker.execute("set citus.enable_ddl_propagation = off")
-            cluster.coordinator.execute('create table retain.moods (tenant text collate "C")')
+            cluster.coordinator.execute('create table memorist.moods (tenant text collate "C")')
             try:
-                worker.execute('create table retain.moods (tenant text collate "C")')  # in the way
+                worker.execute(
+                    'create table memorist.moods (tenant text collate "C")'
+                )  # in the way
                 with pytest.raises(StorageError, match=cluster.worker):
                     open_memory()
-                assert citus.local_tables(cluster.coordinator, roles.SCHEMA) == ["moods"]
-                worker.execute("drop table retain.moods")
+                assert citus.local_tables(cluster.coordinator, row_security.SCHEMA) == ["moods"]
+                worker.execute("drop table memorist.moods")
                 open_memory()
-                assert citus.is_complete(cluster.coordinator, roles.SCHEMA)
+                assert citus.is_complete(cluster.coordinator, row_security.SCHEMA)
             finally:
-                cluster.coordinator.execute("drop table retain.moods")
-                worker.execute("drop table if exists retain.moods")
+                cluster.coordinator.execute("drop table memorist.moods")
+                worker.execute("drop table if exists memorist.moods")
 
     def test_a_start_does_not_wait_if_there_is_nothing_to_do(
         self, cluster: Cluster, open_memory: Callable[..., Memory]
@@ -331,7 +333,7 @@ class TestCluster:
         host, port = cluster.worker.rsplit(":", 1)
         cluster.coordinator.execute(
             """select citus_move_shard_placement(
-                   get_shard_id_for_distribution_column('retain.tenants', 'acme'),
+                   get_shard_id_for_distribution_column('memorist.tenants', 'acme'),
                    %s, %s, %s, %s, 'block_writes')""",
             [host, int(port), *others],
         )
@@ -343,7 +345,7 @@ class TestCluster:
 
 def has_trigger(cluster: Cluster) -> bool:
     """Return whether the workers add the words of rows."""
-    sql = "select 1 from pg_trigger where tgname = 'search_items_added' and tgrelid = 'retain.search_items'::regclass"
+    sql = "select 1 from pg_trigger where tgname = 'search_items_added' and tgrelid = 'memorist.search_items'::regclass"
     return cluster.coordinator.execute(sql).fetchone() is not None
 
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from retain import Memory
-from retain.base import clock
-from retain.base.errors import (
+from memorist import Memory
+from memorist.base import clock
+from memorist.base.errors import (
     Busy,
     Conflict,
     Invalid,
+    MemoristError,
     NotFound,
     ReadOnly,
-    RetainError,
     StorageError,
     Unreachable,
 )
-from retain.storage.database import Database, Step, Transaction, UnscopedSql
+from memorist.storage.database import Database, Step, Transaction, UnscopedSql
 
 TIMEOUT_SECONDS = 30
 COUNT = "select count(*) from agents where tenant = :tenant"
@@ -145,7 +145,7 @@ class TestDatabase:
 
         try:
             database.write("acme", work)
-        except RetainError:
+        except MemoristError:
             assert names(database) == []
         else:
             assert names(database) == ["a", "b"]
@@ -252,15 +252,9 @@ class TestDatabase:
 
     def test_values_are_bound(self, database: Database) -> None:
         hostile = [
-            "'; drop table agents; --",
-            ":tenant",
-            "%s %(name)s %",
-            "{key}",
-            "$1",
-            "\\",
-            '"',
+            "'; drop table agents; --", ":tenant", "%s %(name)s %", "{key}", "$1", "\\", '"',
             "x' or '1'='1",
-        ]
+        ]  # fmt: skip
         for name in hostile:
             database.write("acme", add(name))
         assert names(database) == sorted(hostile)
@@ -344,14 +338,8 @@ class TestDatabase:
     def test_columns_come_from_the_catalog(self, database: Database) -> None:
         columns = database.read("acme", lambda tx: tx.columns("message_keys"))
         assert columns == [
-            "tenant",
-            "session_id",
-            "key",
-            "digest",
-            "first_seq",
-            "last_seq",
-            "created_at",
-        ]
+            "tenant", "session_id", "key", "digest", "first_seq", "last_seq", "created_at",
+        ]  # fmt: skip
         assert database.read("acme", lambda tx: tx.columns("no_such_table")) == []
 
     def test_text_keys_compare_byte_by_byte(self, database: Database, engine: str) -> None:
@@ -359,21 +347,9 @@ class TestDatabase:
         if engine == "h2":
             pytest.skip("H2 sorts by UTF-16; Oracle with nls_sort = binary sorts by bytes")
         unsorted = [
-            "b",
-            "B",
-            "a",
-            "ä",
-            "A",
-            "_",
-            "Z",
-            "é",
-            "e\u0301",
-            "10",
-            "9",
-            " x",
-            "\U0001f600",
+            "b", "B", "a", "ä", "A", "_", "Z", "é", "e\u0301", "10", "9", " x", "\U0001f600",
             "\uffff",
-        ]
+        ]  # fmt: skip
         database.write("acme", lambda tx: tx.many(INSERT, [{"name": name} for name in unsorted]))
         assert names(database) == sorted(unsorted, key=str.encode)
 

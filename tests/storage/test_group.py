@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from retain.base.errors import Busy, StorageError
-from retain.storage.database import Work
-from retain.storage.sqlite import group_commit as group
-from retain.storage.sqlite.group_commit import GroupCommit, Job
+from memorist.base.errors import Busy, StorageError
+from memorist.storage.database import Work
+from memorist.storage.sqlite import group_commit as group
+from memorist.storage.sqlite.group_commit import GroupCommit, QueuedWrite
 
 TIMEOUT_SECONDS = 20
 
 
-def run(batch: list[Job]) -> None:
+def run(batch: list[QueuedWrite]) -> None:
     """Run each job's work like an engine: an error belongs to its job."""
     for job in batch:
         try:
@@ -36,21 +36,21 @@ def run(batch: list[Job]) -> None:
 class BlockableCommit:
     """A commit that can be blocked, and records its batches."""
 
-    def __init__(self, commit: Callable[[list[Job]], None] = run) -> None:
+    def __init__(self, commit: Callable[[list[QueuedWrite]], None] = run) -> None:
         self.open = threading.Event()
         self.busy = threading.Event()
-        self.batches: list[list[Job]] = []
+        self.batches: list[list[QueuedWrite]] = []
         self._inner = commit
         self.group = GroupCommit(self._commit)
 
-    def _commit(self, batch: list[Job]) -> None:
+    def _commit(self, batch: list[QueuedWrite]) -> None:
         self.batches.append(batch)
         self.busy.set()
         assert self.open.wait(TIMEOUT_SECONDS)
         self._inner(batch)
 
     def submit(self, work: Work[Any]) -> Any:
-        return self.group.submit(Job("acme", work))
+        return self.group.submit(QueuedWrite("acme", work))
 
     def wait_for_queue(self, length: int) -> None:
         deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -104,11 +104,11 @@ def raising(error: BaseException) -> Work[Any]:
 def test_a_lone_writer_commits_in_its_own_thread() -> None:
     seen: list[int] = []
 
-    def commit(batch: list[Job]) -> None:
+    def commit(batch: list[QueuedWrite]) -> None:
         seen.append(threading.get_ident())
         run(batch)
 
-    assert GroupCommit(commit).submit(Job("acme", lambda _: "result")) == "result"
+    assert GroupCommit(commit).submit(QueuedWrite("acme", lambda _: "result")) == "result"
     assert seen == [threading.get_ident()]
 
 
@@ -130,7 +130,7 @@ def test_waiting_jobs_share_the_next_commit_in_order() -> None:
 
 
 def test_a_batch_has_an_upper_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "MAX_BATCH_JOBS", 8)
+    monkeypatch.setattr(group, "MAX_BATCH_WRITES", 8)
     desk = BlockableCommit()
     _, others = queue_behind_leader(desk, [lambda _, n=n: n for n in range(20)])  # type: ignore[misc]
     desk.open.set()
@@ -142,7 +142,7 @@ def test_results_reach_the_submitting_thread() -> None:
     """64 threads, 50 jobs each: every result is the submitter's own, and batches form."""
     sizes: list[int] = []
 
-    def commit(batch: list[Job]) -> None:
+    def commit(batch: list[QueuedWrite]) -> None:
         sizes.append(len(batch))
         time.sleep(0.001)  # a commit takes some time
         run(batch)
@@ -152,7 +152,8 @@ def test_results_reach_the_submitting_thread() -> None:
 
     def ask(thread: int) -> None:
         for n in range(50):
-            if (got := shared.submit(Job("acme", lambda _, n=n: (thread, n)))) != (thread, n):  # type: ignore[misc]
+            write = QueuedWrite("acme", lambda _, n=n: (thread, n))  # type: ignore[misc]
+            if (got := shared.submit(write)) != (thread, n):
                 wrong.append(got)
 
     threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(64)]
@@ -176,7 +177,7 @@ def test_an_exception_reaches_only_its_submitter() -> None:
 
 
 def test_a_failed_commit_fails_for_its_batch_only() -> None:
-    def commit(batch: list[Job]) -> None:
+    def commit(batch: list[QueuedWrite]) -> None:
         if len(batch) > 1:
             raise Busy(problem="the disk is slow")
         run(batch)
@@ -194,19 +195,19 @@ def test_a_failed_commit_fails_for_its_batch_only() -> None:
 def test_a_failed_commit_keeps_a_jobs_own_error() -> None:
     own = ValueError("own")
 
-    def commit(batch: list[Job]) -> None:
+    def commit(batch: list[QueuedWrite]) -> None:
         run(batch)
         raise Busy(problem="then the commit failed")
 
     with pytest.raises(ValueError, match="own"):
-        GroupCommit(commit).submit(Job("acme", raising(own)))
+        GroupCommit(commit).submit(QueuedWrite("acme", raising(own)))
 
 
 @pytest.mark.parametrize("blow", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_an_interrupted_leader_releases_all(blow: BaseException) -> None:
     """The leader gets the interruption; the jobs of its batch fail as not committed."""
 
-    def commit(batch: list[Job]) -> None:
+    def commit(batch: list[QueuedWrite]) -> None:
         if len(batch) > 1:
             raise blow
         run(batch)

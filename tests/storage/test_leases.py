@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from retain import Memory
-from retain.base import clock
-from retain.storage import leases
-from retain.storage.database import Database
+from memorist import Memory
+from memorist.base import clock
+from memorist.storage import leases
+from memorist.storage.database import Database
 
 MINUTE = 60.0
 

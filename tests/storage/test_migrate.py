@@ -17,26 +17,18 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from retain import Memory
-from retain.base.errors import Invalid, SchemaTooNew, StorageError
-from retain.base.settings import Settings
-from retain.storage import migrate
-from retain.storage.migrate import Migration
-from retain.storage.postgres import roles
-from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS, new_database
-from tests.servers import debian_binaries, modern_binaries
-from tests.storage.behind import TABLES, fill, hashes, raw, widths
+from memorist import Memory
+from memorist.base.errors import Invalid, SchemaTooNew, StorageError
+from memorist.base.settings import Settings
+from memorist.storage import migrate
+from memorist.storage.migrate import Migration
+from memorist.storage.postgres import row_security
+from testkit.databases import SETTINGS, new_database
+from testkit.rows import LATER, TABLES, fill, hashes, raw, widths
+from testkit.servers import debian_binaries, modern_binaries
 
 HEAD = migrate.shipped("sqlite")[-1].number
-
-
-def tables_at(version: int) -> tuple[str, ...]:
-    """Return the tables of a schema version."""
-    made = "".join(
-        migration.up for migration in migrate.shipped("sqlite") if migration.number <= version
-    )
-    return tuple(table for table in TABLES if f"create table {table} " in made)
+NEWEST = LATER[-1].number
 
 
 @pytest.fixture
@@ -77,7 +69,7 @@ def schema(url: str, engine: str) -> list[str]:
         if engine == "modern"
         else dict(os.environ)
     )
-    command = [str(binaries / "pg_dump"), "--schema-only", "--schema=retain", url]
+    command = [str(binaries / "pg_dump"), "--schema-only", "--schema=memorist", url]
     dump = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
     return [
         line
@@ -101,47 +93,41 @@ def test_migrations_are_numbered_without_a_gap_on_every_engine() -> None:
 
 def test_every_table_of_every_kind_comes_from_a_migration() -> None:
     """B35: a table or column that no migration creates would be missing after an upgrade."""
-    assert set(tables_at(HEAD)) == set(TABLES)
-    assert tables_at(1) == TABLES[:6]
+    for engine in ("sqlite", "postgres"):
+        script = "".join(migration.up for migration in migrate.shipped(engine))
+        missing = [table for table in TABLES if f"create table {table} " not in script]
+        assert missing == []
 
 
 # -- up and down with data -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(1, HEAD + 1) if FULL else (1, HEAD - 1))
+@pytest.mark.parametrize("version", [HEAD, HEAD + 1])
 def test_up_and_down_from_every_version_changes_no_row(url: str, engine: str, version: int) -> None:
     """A database filled at a version is the same, row by row, at the newest version and back at that
-    version, and has the schema of a new database at the newest version.
+    version.
     """
-    kept = tables_at(version)
-    fresh = schema(url, engine)
     with opened(url) as memory:
-        assert memory.database.version() == HEAD
+        known = [*memory.migrations, *LATER]
         for tenant in ("acme", "other"):
             fill(memory, tenant)
-        migrate.down(memory.database, memory.migrations, to=version)
-    before = hashes(url, kept)
-    assert all(count for count, _ in before.values())
-    columns = widths(url, kept)  # later versions may add some
-    with opened(url, up=True) as memory:
-        assert memory.database.version() == HEAD
-        assert hashes(url, kept, columns=columns) == before
-        assert [finding for finding in memory.verify() if not finding.ok] == []
-        me = memory.scope(tenant="acme", user="ada", agent="scout")
-        me.state.set("after", 1)
-        me.interactions.add("r", "m", latency_ms=1, tokens_in=0, tokens_out=0)
-    after = hashes(url, columns=columns)
-    with opened(url) as memory:
-        undone = migrate.down(memory.database, memory.migrations, to=version)
-        assert [migration.number for migration in undone] == list(range(HEAD, version, -1))
+        migrate.up(memory.database, known, to=version)
+        before = hashes(url)
+        shape = schema(url, engine)
+        assert all(count for count, _ in before.values())
+        columns = widths(url, TABLES)  # the newest version adds some
+        applied = migrate.up(memory.database, known)
+        assert [migration.number for migration in applied] == [*range(version + 1, NEWEST + 1)]
+        assert hashes(url, columns=columns) == before
+        assert all(finding.ok for finding in memory.database.health())
+        memory.scope(tenant="acme", user="ada", agent="scout").state.set("after", 1)
+        after = hashes(url, columns=columns)
+        undone = migrate.down(memory.database, known, to=version)
+        assert [migration.number for migration in undone] == [*range(NEWEST, version, -1)]
         assert memory.database.version() == version
-        assert hashes(url, kept) == {table: after[table] for table in kept}
-    with opened(url, up=True) as memory:
-        assert hashes(url, kept, columns=columns) == {table: after[table] for table in kept}
+        assert (hashes(url), schema(url, engine)) == (after, shape)
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         assert me.messages.append("acme ada 1", "user", "goes on").seq == 14
-        assert [finding for finding in memory.verify() if not finding.ok] == []
-    assert schema(url, engine) == fresh
 
 
 def test_down_to_nothing_and_up_again_under_an_open_memory(url: str) -> None:
@@ -162,21 +148,14 @@ def test_down_to_nothing_and_up_again_under_an_open_memory(url: str) -> None:
 
 @pytest.mark.slow_on_postgres
 def test_a_fresh_schema_equals_a_migrated_one(url: str, empty_url: str, engine: str) -> None:
-    """Every migration goes up, down and up. CHAOS=full then goes down to every version,
-    with rows.
-    """
-    for version in range(1, HEAD + 1):
-        with opened(empty_url) as memory:
-            migrate.up(memory.database, memory.migrations, to=version)
-            migrate.down(memory.database, memory.migrations, to=version - 1)
-            migrate.up(memory.database, memory.migrations, to=version)
-    if FULL:
-        with opened(empty_url) as memory:
-            fill(memory)
-        for version in range(HEAD - 1, 0, -1):
-            with opened(empty_url) as memory:
-                migrate.down(memory.database, memory.migrations, to=version)
-                migrate.up(memory.database, memory.migrations)
+    """Every migration goes up, down and up; the later ones go down again."""
+    with opened(empty_url) as memory:
+        known = [*memory.migrations, *LATER]
+        for version in range(1, NEWEST + 1):
+            migrate.up(memory.database, known, to=version)
+            migrate.down(memory.database, known, to=version - 1)
+            migrate.up(memory.database, known, to=version)
+        migrate.down(memory.database, known, to=HEAD)
     grown = schema(empty_url, engine)
     assert len(grown) > 8
     assert grown == schema(url, engine)
@@ -207,14 +186,14 @@ def migration_users(url: str, engine: str) -> Iterator[Settings]:
     owner = f"r_{uuid.uuid4().hex[:12]}"
     parts = conninfo_to_dict(url)
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"create role {owner} login in role {roles.ROLE}")
+        admin.execute(f"create role {owner} login in role {row_security.ROLE}")
         admin.execute(
-            f"alter schema retain owner to {owner}; grant create on database {parts['dbname']} to {owner}"
+            f"alter schema memorist owner to {owner}; grant create on database {parts['dbname']} to {owner}"
         )
         for (table,) in admin.execute(
-            "select relname from pg_class where relnamespace = 'retain'::regnamespace and relkind='r'"
+            "select relname from pg_class where relnamespace = 'memorist'::regnamespace and relkind='r'"
         ):
-            admin.execute(f"alter table retain.{table} owner to {owner}")
+            admin.execute(f"alter table memorist.{table} owner to {owner}")
     yield Settings(**{**vars(SETTINGS), "owner_database": url.replace("postgres@", f"{owner}@", 1)})
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(
@@ -259,24 +238,6 @@ def test_a_data_migration_and_back(url: str, engine: str) -> None:
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
-
-
-def test_unknown_usage_is_zero_in_an_older_schema(url: str) -> None:
-    """Schema 21 can hold unknown tokens and latencies; on the way down they become 0."""
-    with opened(url, up=True) as memory:
-        memory.scope(tenant="acme").interactions.add("r", "m")
-        memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=3, tokens_in=2)
-        migrate.down(memory.database, memory.migrations, to=20)
-        rows = memory.database.read(
-            "acme",
-            lambda tx: tx.all(
-                """select latency_ms, tokens_in, tokens_out from interactions
-                   where tenant = :tenant order by latency_ms"""
-            ),
-        )
-        assert [tuple(row) for row in rows] == [(0, 0, 0), (3, 2, 0)]
-        migrate.up(memory.database, memory.migrations)
-        assert len(memory.scope(tenant="acme").interactions.list()) == 2
 
 
 def test_a_newer_schema_is_rejected_and_untouched(url: str, engine: str) -> None:
@@ -351,13 +312,14 @@ def test_an_unknown_version_is_rejected(url: str, to: int) -> None:
 def test_up_reports_its_steps_and_is_idempotent(empty_url: str) -> None:
     with opened(empty_url) as memory:
         assert memory.database.version() == 0
-        assert [m.number for m in migrate.up(memory.database, memory.migrations, to=2)] == [1, 2]
-        assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [
-            *range(3, HEAD + 1)
+        known = [*memory.migrations, *LATER]
+        assert [m.number for m in migrate.up(memory.database, known, to=HEAD + 1)] == [
+            *range(1, HEAD + 2)
         ]
-        assert migrate.up(memory.database, memory.migrations) == []
-        assert migrate.down(memory.database, memory.migrations, to=HEAD) == []
-        assert memory.database.version() == HEAD
+        assert [m.number for m in migrate.up(memory.database, known)] == [NEWEST]
+        assert migrate.up(memory.database, known) == []
+        assert migrate.down(memory.database, known, to=NEWEST) == []
+        assert memory.database.version() == NEWEST
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -384,27 +346,42 @@ def test_a_migration_file_has_an_up_and_a_down_part() -> None:
             migrate.read(7, "x", broken)
 
 
-def test_each_engine_uses_its_own_file(tmp_path: Path) -> None:
+def test_each_engine_adds_its_own_file_to_the_shared_one(tmp_path: Path) -> None:
     for name, word in {
         "0002_b.sqlite.sql": "file",
         "0002_b.postgres.sql": "server",
+        "0001_a.postgres.sql": "more",
         "0001_a.sql": "both",
         "0010_c.sql": "later",
         "README.md": "no",
         "1_short.sql": "no",
         "0003_x.oracle.sql": "no",
     }.items():
-        (tmp_path / name).write_text(f"-- up\n{word};\n-- down\n-;\n")
-    for engine, word in (("sqlite", "file"), ("postgres", "server")):
-        found = [
-            (step.number, step.name, step.up) for step in migrate.read_folder(tmp_path, engine)
+        (tmp_path / name).write_text(f"-- up\n{word};\n-- down\nno {word};\n")
+    steps = {
+        engine: [
+            (step.number, step.name, step.up, step.down)
+            for step in migrate.read_folders(engine, tmp_path)
         ]
-        assert found == [(1, "a", "both;\n"), (2, "b", f"{word};\n"), (10, "c", "later;\n")]
+        for engine in ("sqlite", "postgres")
+    }
+    assert steps == {
+        "sqlite": [
+            (1, "a", "both;\n", "no both;\n"),
+            (2, "b", "file;\n", "no file;\n"),
+            (10, "c", "later;\n", "no later;\n"),
+        ],
+        "postgres": [
+            (1, "a", "both;\nmore;\n", "no more;\nno both;\n"),
+            (2, "b", "server;\n", "no server;\n"),
+            (10, "c", "later;\n", "no later;\n"),
+        ],
+    }
 
 
 # -- two versions at the same time ---------------------------------------------------------------------
 
-FIRST_COMPATIBLE = 29
+FIRST_COMPATIBLE = 2
 """The first migration that servers of the version before must survive."""
 _BREAKS_OLDER_SERVERS = re.compile(
     r"""drop\s+(?:table|column) | \brename\b | set\s+(?:not\s+null|data\s+type)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from retain.storage.pace import BATCH_SECONDS, Pace
+from memorist.storage.pace import BATCH_SECONDS, Pace
 
 
 def test_batches_adapt_to_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("retain.storage.pace.sleep", pauses.append)
+    monkeypatch.setattr("memorist.storage.pace.sleep", pauses.append)
     pace = Pace(500)
     sizes = []
     for seconds in (0.5, 0.05, 0.02, 0.02, BATCH_SECONDS / 2, *[0.001] * 5):
@@ -23,7 +23,7 @@ def test_batches_adapt_to_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_has_at_least_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retain.storage.pace.sleep", lambda _: None)
+    monkeypatch.setattr("memorist.storage.pace.sleep", lambda _: None)
     pace = Pace(2)
     for _ in range(4):
         pace.record_and_pause(1.0)

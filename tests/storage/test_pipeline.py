@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from retain import Memory, Scope
-from retain.base.errors import InDoubt, StorageError
-from retain.kinds.items import Put
-from retain.storage.database import Transaction
-from retain.storage.postgres import pipeline
-from retain.storage.postgres.connections import Connection
-from tests.conftest import SERVERS
+from memorist import Memory, Scope
+from memorist.base.errors import InDoubt, StorageError
+from memorist.kinds.items import Put
+from memorist.storage.database import Transaction
+from memorist.storage.postgres import pipeline
+from memorist.storage.postgres.connections import PostgresConnection
+from testkit.databases import SERVERS
 
 COUNT = "select count(*) from agents where tenant = :tenant"
 INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at)
@@ -41,14 +41,14 @@ def memory(open_memory: Callable[..., Memory]) -> Memory:
 @pytest.fixture
 def round_trips(me: Scope, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return a function that calls another one and counts the waits for the server."""
-    waits: list[Connection] = []
-    wait = Connection.wait
+    waits: list[PostgresConnection] = []
+    wait = PostgresConnection.wait
 
-    def counted(connection: Connection, *arguments: Any, **options: Any) -> Any:
+    def counted(connection: PostgresConnection, *arguments: Any, **options: Any) -> Any:
         waits.append(connection)
         return wait(connection, *arguments, **options)
 
-    monkeypatch.setattr(Connection, "wait", counted)
+    monkeypatch.setattr(PostgresConnection, "wait", counted)
 
     def count(call: Callable[[], object]) -> int:
         call()  # the first call may add the tenant
@@ -250,9 +250,10 @@ def test_more_statements_than_are_sent_at_once(
 
 
 def test_items_are_put_in_one_transaction(me: Scope) -> None:
-    """All results are read together, and belong to their items."""
+    """Each statement writes its own item."""
     puts = [Put(("a",), f"{n}", {"n": n}) for n in range(30)]
     for version in (1, 2):
-        items = me.items.write(puts)
+        me.items.write(puts)
+        items = me.items.read([(("a",), f"{n}") for n in range(30)])
         assert [item.value["n"] for item in items if item] == list(range(30))
         assert {item.version for item in items if item} == {version}

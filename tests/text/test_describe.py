@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.text.describe import Media, describe, media_of
+from memorist.text.describe import Media, Sample, describe, media_of
 
 PYTEST = """============================= test session starts ==============================
 collected 3 items
@@ -50,10 +50,7 @@ OUTPUTS: list[tuple[str, str]] = [
     ),
     (MAKE, "1 error line, first: make: *** (Makefile:3: a.o) Error 1; 2 lines"),
     (PIP, "Collecting requests … Successfully installed requests-2.32.5 urllib3-2.5.0; 3 lines"),
-    (
-        TRACE,
-        "1 error line, first: json.decoder.JSONDecodeError: Expecting property name; 4 lines",
-    ),
+    (TRACE, "1 error line, first: json.decoder.JSONDecodeError: Expecting property name; 4 lines"),
     ("0 errors, no error at all\nBuilt.\n", "0 errors, no error at all … Built.; 2 lines"),
     (PROGRESS, "Downloading 100% … All is there.; 2 lines"),
     ("", "empty"),
@@ -63,9 +60,8 @@ OUTPUTS: list[tuple[str, str]] = [
 
 def described(text: str, **more: str) -> str:
     """As a stored content is described."""
-    return describe(
-        text, size=len(text.encode()), lines=text.count("\n"), media=media_of(text.encode()), **more
-    )
+    sample = Sample(text, size=len(text.encode()), lines=text.count("\n"))
+    return describe(sample, media=media_of(text.encode()), **more)
 
 
 @pytest.mark.parametrize(("text", "says"), OUTPUTS, ids=[str(n) for n in range(len(OUTPUTS))])
@@ -99,12 +95,14 @@ def test_a_document_is_described_by_its_first_sentence() -> None:
 def test_the_shape_of_json(value: object, says: str) -> None:
     """Keys and lengths."""
     text = json.dumps(value)
-    assert describe(text, media="json") == says
+    assert describe(Sample(text), media="json") == says
 
 
 def test_truncated_json() -> None:
     text = json.dumps([{"id": n, "name": "x"} for n in range(100_000)])
-    description = describe(text[:65_536], text[-1000:], size=3_200_000, lines=1, media="json")
+    description = describe(
+        Sample(text[:65_536], text[-1000:], size=3_200_000, lines=1), media="json"
+    )
     assert description == "JSON array; 3.2 MB"
 
 
@@ -118,7 +116,7 @@ def test_the_exit_status_comes_first() -> None:
 
 def test_counts_of_partial_content_are_marked() -> None:
     text = "".join(f"a.c:{n}:1: error: bad\n" for n in range(5000))
-    says = describe(text[:32_768], text[-32_768:], size=len(text), lines=5000)
+    says = describe(Sample(text[:32_768], text[-32_768:], size=len(text), lines=5000))
     assert says.endswith(
         "+ error lines, first: a.c:0:1: error: bad; last: a.c:4999:1: error: bad; 5,000 lines"
     )
@@ -153,7 +151,8 @@ def test_media(head: bytes, media: Media) -> None:
 
 
 def test_binary_data() -> None:
-    assert describe("\x7fELF", size=1_234_567, lines=99, media="binary") == "binary data; 1.2 MB"
+    sample = Sample("\x7fELF", size=1_234_567, lines=99)
+    assert describe(sample, media="binary") == "binary data; 1.2 MB"
 
 
 @given(
@@ -166,12 +165,11 @@ def test_a_description_is_one_short_line_that_closes_no_placeholder(
     head: str, tail: str, status: str, media: Media
 ) -> None:
     """Under 160 characters, no bracket, no line break, no bidirectional control characters."""
-    says = describe(head, tail, source="x", status=status, size=10**12, lines=10**9, media=media)
+    sample = Sample(head, tail, size=10**12, lines=10**9)
+    says = describe(sample, source="x", status=status, media=media)
     assert len(says) < 160
     assert not set(says) & set("[]\n\r\t\x1b\u202e\u2028\x00")
-    assert says == describe(
-        head, tail, source="x", status=status, size=10**12, lines=10**9, media=media
-    )
+    assert says == describe(sample, source="x", status=status, media=media)
     says.encode()
 
 

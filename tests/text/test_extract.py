@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base import tokens
-from retain.text.extract import Line, condense, digest, sentences
+from memorist.base import tokens
+from memorist.text.extract import SpokenLine, condense, digest, sentences
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_an_earlier_digest_is_kept_and_leaves_space_for_new_lines() -> None:
 
 def test_speakers_are_named_and_weighted() -> None:
     values = [
-        Line("I want the report on Friday at 9.", "ada", 1.5),
-        Line("Row 17 of the table took 3 ms on Friday.", "tool", 0.4),
-        Line("I will send it on Thursday at 18.", "scout"),
+        SpokenLine("I want the report on Friday at 9.", "ada", 1.5),
+        SpokenLine("Row 17 of the table took 3 ms on Friday.", "tool", 0.4),
+        SpokenLine("I will send it on Thursday at 18.", "scout"),
     ]
     assert (
         condense(values, 30)
@@ -157,7 +157,6 @@ def test_of_two_similar_sentences_the_newer_is_kept() -> None:
 
 
 def test_a_long_sentence_is_cut_between_graphemes() -> None:
-    """B25."""
     family = "👨\u200d👩\u200d👧"
     assert (
         digest(["We decided " + "x" * 266 + family + " at 9."], 400)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.text.markdown import MAX_PARTS, PART_CHARACTERS, outline, split_parts
+from memorist.text.markdown import MAX_PARTS, PART_CHARACTERS, outline, split_parts
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,20 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base.errors import Invalid, TooLarge
-from retain.text.pattern import compile_pattern, search
+from memorist.base.errors import Invalid, TooLarge
+from memorist.text import pattern as patterns
+from memorist.text.pattern import compile_pattern
+from memorist.text.time_limit import TimeLimit, TimeLimitExceeded
+from testkit.failures import invalid, raised
+
+
+def search(pattern: regex.Pattern[str], text: str, after: int = 0) -> regex.Match[str] | None:
+    return patterns.search(pattern, text, after, TimeLimit(60, 60))
+
 
 GOOD = [
     (r"error|warning", "a warning", "warning"),
@@ -57,22 +66,18 @@ def test_matches_of_a_pattern(pattern: str, text: str, found: str) -> None:
 )
 def test_an_invalid_pattern_gives_the_reason(pattern: str, says: str) -> None:
     """P16: it is neither compiled nor run."""
-    with pytest.raises(Invalid) as error:
-        compile_pattern(pattern)
-    assert says in str(error.value)
+    assert says in raised(Invalid, compile_pattern, pattern).problem
 
 
 def test_an_oversized_pattern_is_rejected() -> None:
-    with pytest.raises(TooLarge):
-        compile_pattern("a" * 501)
+    raised(TooLarge, compile_pattern, "a" * 501)
 
 
 @pytest.mark.parametrize(
     "pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a?){60}a{60}b", r"(?:(?:(?:a+)+)+)+b", r"(.+)+\1$"]
 )
 def test_a_catastrophic_pattern_is_stopped(pattern: str) -> None:
-    with pytest.raises(Invalid, match="takes too long"):
-        search(compile_pattern(pattern), "a" * 50_000 + "!")
+    invalid("pattern", search, compile_pattern(pattern), "a" * 50_000 + "!")
 
 
 def test_a_match_in_the_overlap_does_not_count() -> None:
@@ -81,6 +86,12 @@ def test_a_match_in_the_overlap_does_not_count() -> None:
     assert search(pattern, "ab..ab", 2).start() == 4  # type: ignore[union-attr]
     assert search(pattern, "ab..", 2) is None
     assert search(compile_pattern("^a"), "aaa", 1) is None
+
+
+def test_many_matches_in_the_overlap_are_stopped() -> None:
+    """P16: each takes less than the limit of one match; together they have a limit too."""
+    with pytest.raises(TimeLimitExceeded):
+        patterns.search(compile_pattern("a"), "a" * 200 + "b", 200, TimeLimit(-1, 60))
 
 
 @given(st.text(r"ab.*+?()[]{}|^$\1,-:<>=!RP&#", max_size=30))

@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from retain.base.lazy_pattern import LazyPattern
-from retain.search import chunk
-from retain.text import documents, markdown, webpage
-from retain.text.documents import read_file, read_text
+from memorist.base.lazy_pattern import LazyPattern
+from memorist.search import chunk
+from memorist.text import file_text, markdown, webpage
+from memorist.text.file_text import read_file, read_text
 
 SIZE = 60_000
 """Characters: enough that a quadratic pattern takes minutes or hours."""
@@ -20,7 +20,7 @@ UNITS = (
     "--- x\n", "title: a  ", "[", "[a](", "![a](b ", "<", "<!--", "<!---->", "<!-- -->\n", "<a ", '<a b="', "<a '\"",
     "<meta ", "<meta charset", "</", "&#1", "display:", "a='", "1. ", "- ", ",;", "ab",
 )  # fmt: skip
-MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documents._HTML_START)
+MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, file_text._HTML_START)
 """Patterns that are only tried at one position."""
 
 
@@ -32,7 +32,7 @@ def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
 
 
 @pytest.mark.parametrize(
-    "module", [chunk, documents, markdown, webpage], ids=lambda module: module.__name__
+    "module", [chunk, file_text, markdown, webpage], ids=lambda module: module.__name__
 )
 def test_every_pattern_is_linear(module: ModuleType) -> None:
     result = patterns(module)

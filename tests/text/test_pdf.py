@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from retain.base.errors import Invalid
-from retain.text import pdf
-from tests.text import pdfs
+from memorist.base.errors import Invalid
+from memorist.text import pdf
+from testkit import pdfs
 
 LIMIT = 1 << 20
 
@@ -82,9 +82,9 @@ def test_too_much_text_is_rejected() -> None:
 def test_without_the_extra_the_error_names_it() -> None:
     script = (
         "import sys; sys.modules['pypdf'] = None\n"
-        "from retain.text import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"
+        "from memorist.text import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], input=pdfs.pdf("one"), capture_output=True, check=True
     )
-    assert "pip install '/path/to/retain[pdf]'" in json.loads(done.stdout)["problem"]
+    assert "pip install 'memorist[pdf]'" in json.loads(done.stdout)["problem"]

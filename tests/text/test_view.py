@@ -14,12 +14,13 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.base.errors import Invalid
-from retain.base.tokens import estimate
-from retain.text import view
-from retain.text.describe import media_of
-from retain.text.time_limit import TimeLimit
-from retain.text.view import View
+from memorist.base.errors import Invalid
+from memorist.base.tokens import estimate
+from memorist.text import view
+from memorist.text.describe import media_of
+from memorist.text.time_limit import TimeLimit
+from memorist.text.view import View
+from testkit.failures import invalid
 
 TEXT = "".join(f"line {number} {'x' * (number % 70)}\n" for number in range(1, 1205))
 FAMILY, FLAGS, MARKS = "👨‍👩‍👧‍👦", "🇩🇪🇵🇹🇯🇵", "e\u0301o\u0302\u0323n\u0303"
@@ -62,10 +63,8 @@ def test_pages_cover_the_content_once() -> None:
     assert results[0].what.startswith(f"page 1 of {len(results)}, lines 1–")
     assert results[0].what.endswith("of 1,204")
     assert results[0].more == f"{len(results) - 1} more pages; the next is page 2."
-    assert (results[-2].more, results[-2].next) == (
-        f"1 more page; the next is page {len(results)}.",
-        {"page": len(results)},
-    )
+    assert results[-2].more == f"1 more page; the next is page {len(results)}."
+    assert results[-2].next == {"page": len(results)}
     assert (results[-1].more, dict(results[-1].next)) == ("", {})
     assert results[-1].what.endswith("–1,204 of 1,204")
 
@@ -142,8 +141,7 @@ def test_line_numbers_match_an_editor(text: str, first: int, more: int) -> None:
     """In every kind of view."""
     every = text.split("\n")[: -1 if text.endswith("\n") else None] if text else []
     if first > len(every):
-        with pytest.raises(Invalid, match="lines: there"):
-            view.lines(file(text), first, first + more, 500)
+        invalid("lines", view.lines, file(text), first, first + more, 500)
     else:
         assert view.lines(file(text), first, first + more, 500).text == "\n".join(
             every[first - 1 : first + more]
@@ -153,14 +151,10 @@ def test_line_numbers_match_an_editor(text: str, first: int, more: int) -> None:
 
 
 def test_line_views_name_their_range_and_what_follows() -> None:
-    """R4."""
     shown = view.lines(file(TEXT), 5, 7, 500)
     assert shown.text == "line 5 xxxxx\nline 6 xxxxxx\nline 7 xxxxxxx"
-    assert (shown.what, shown.more, shown.next) == (
-        "lines 5–7 of 1,204",
-        "1,197 more lines, from line 8 on.",
-        {"lines": [8, 10]},
-    )
+    assert (shown.what, shown.more) == ("lines 5–7 of 1,204", "1,197 more lines, from line 8 on.")
+    assert shown.next == {"lines": [8, 10]}
     last = view.lines(file(TEXT), 1204, 9999, 500)
     assert (last.what, last.more, last.next) == ("line 1,204 of 1,204", "", {})
 
@@ -177,51 +171,37 @@ def test_lines_that_do_not_fit_follow_in_the_next_view() -> None:
 
 
 def test_head_and_tail() -> None:
-    """R4."""
     assert view.head(file(TEXT), 2, 500).text == "line 1 x\nline 2 xx"
     shown = view.tail(file(TEXT), 2, 500)
-    assert (shown.text, shown.what, shown.more) == (
-        f"line 1203 {'x' * 13}\nline 1204 {'x' * 14}",
-        "lines 1,203–1,204 of 1,204",
-        "1,202 lines before.",
-    )
+    assert shown.text == f"line 1203 {'x' * 13}\nline 1204 {'x' * 14}"
+    assert (shown.what, shown.more) == ("lines 1,203–1,204 of 1,204", "1,202 lines before.")
     most = view.tail(file(TEXT), 1000, 100)
     assert most.text.endswith("line 1204 " + "x" * 14)
     assert most.tokens <= 100
     first = 1205 - len(most.text.split("\n"))
-    assert (most.more, most.next) == (
-        f"{first - 205} lines did not fit; ask for lines 205–{first - 1:,}.",
-        {"lines": [205, first - 1]},
-    )
+    assert most.more == f"{first - 205} lines did not fit; ask for lines 205–{first - 1:,}."
+    assert most.next == {"lines": [205, first - 1]}
 
 
 def test_a_long_line_is_cut_with_a_note() -> None:
     text = "a" * 100_000 + "\nb\n"
     shown = view.head(file(text), 2, 100)
     assert shown.text.endswith("aaa … (line 1 continues; read it with pages, or with a pattern)")
-    assert (shown.what, shown.more, shown.tokens <= 100) == (
-        "the beginning of line 1 of 2",
-        "1 more line, from line 2 on.",
-        True,
-    )
+    assert shown.what == "the beginning of line 1 of 2"
+    assert (shown.more, shown.tokens <= 100) == ("1 more line, from line 2 on.", True)
     shown = view.tail(file("b\n" + "a" * 100_000), 2, 100)
     assert shown.text.startswith(
         "(line 2 begins before this; read it with pages, or with a pattern) … aaa"
     )
-    assert (shown.what, shown.more) == (
-        "the end of line 2 of 2",
-        "1 line did not fit; ask for line 1.",
-    )
+    assert shown.what == "the end of line 2 of 2"
+    assert shown.more == "1 line did not fit; ask for line 1."
 
 
 def test_grep_shows_matching_lines_with_their_numbers() -> None:
     """Like `grep -n`, with the number of matches."""
     shown = view.grep(file(TEXT), r"line 7(0|1) ", 500)
-    assert (shown.text, shown.what, shown.more) == (
-        "70:line 70 \n71:line 71 x",
-        "2 matches in 1,204 lines",
-        "",
-    )
+    assert (shown.text, shown.what) == ("70:line 70 \n71:line 71 x", "2 matches in 1,204 lines")
+    assert shown.more == ""
     shown = view.grep(file(TEXT), "(?i)LINE", 100)
     count = len(shown.text.split("\n"))
     assert shown.tokens <= 100
@@ -235,11 +215,8 @@ def test_grep_finds_matches_in_a_huge_line() -> None:
     for offset in range(65_536 - 8, 65_536 + 3):
         text = "a" * offset + "needle" + "b" * 200_000
         shown = view.grep(file(text), "needle", 500)
-        assert (shown.what, "needle" in shown.text, shown.text[:3]) == (
-            "1 match in 1 line",
-            True,
-            "1:…",
-        )
+        assert (shown.what, "needle" in shown.text) == ("1 match in 1 line", True)
+        assert shown.text[:3] == "1:…"
         assert len(shown.text) < 400
     assert view.grep(file("x" * 200_000), "^x", 500).what == "1 match in 1 line"
 
@@ -272,7 +249,7 @@ def test_a_slow_search_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
     shown = view.grep(file(TEXT), "line", 500)
     assert shown.what == "1 match in 1 line that were searched"
-    assert shown.more == "The search was stopped at line 1 after -1 seconds."
+    assert shown.more == "The search reached its time limit at line 1."
 
 
 def test_binary_content_is_not_shown() -> None:
@@ -300,7 +277,6 @@ JSON = '{"a": {"b": [1, 2, {"c": "x"}]}, "text": "Grüße\\nand more", "half": "
     ],
 )
 def test_a_json_path(path: str, text: str, what: str) -> None:
-    """R4."""
     shown = view.path(file(JSON), path, 100)
     assert (shown.text, shown.what, shown.more) == (text, what, "")
 
@@ -318,7 +294,6 @@ def test_path_values_that_do_not_fit() -> None:
 
 
 def test_a_lone_surrogate_in_json_is_replaced() -> None:
-    """B25."""
     assert view.path(file(JSON), "$.half", 500).text == "\ufffd"
     assert view.path(file(JSON), "$", 500).text.endswith('  "half": "\ufffd"\n}')
     assert view.path(file(JSON), "$.*", 500).text.endswith('\n"\ufffd"')
@@ -332,11 +307,9 @@ def test_a_slow_path_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """P16: no match in the searched part differs from no match."""
     monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
     shown = view.path(file(JSON), "$.a", 500)
-    assert (shown.text, shown.what) == (
-        "",
-        "nothing: no value at $.a in the part that was searched",
-    )
-    assert shown.more == "The search was stopped after -1 seconds; use a longer path."
+    assert shown.text == ""
+    assert shown.what == "nothing: no value at $.a in the part that was searched"
+    assert shown.more == "The search reached its time limit; use a longer path."
 
 
 def test_a_stopped_path_shows_its_matches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,10 +324,7 @@ def test_a_stopped_path_shows_its_matches(monkeypatch: pytest.MonkeyPatch) -> No
     content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
     shown = view.path(file(content), "$" + "..*" * 8, 500)
     assert shown.what.endswith("in the part that was searched")
-    assert (
-        f"The search was stopped after {view.SEARCH_SECONDS:.0f} seconds; use a longer path."
-        in shown.more
-    )
+    assert "The search reached its time limit; use a longer path." in shown.more
 
 
 @pytest.mark.parametrize("depth", [400, 900])
@@ -364,10 +334,8 @@ def test_deeply_nested_values_are_written_only_as_far_as_shown(depth: int) -> No
     shown = view.path(file(content), "$", 500)
     assert shown.text.startswith("[\n  [\n    [\n")
     assert shown.tokens <= 500
-    assert (shown.what, shown.more) == (
-        "the beginning of $, an array of 1",
-        "It does not fit; select a part of it with a longer path.",
-    )
+    assert shown.what == "the beginning of $, an array of 1"
+    assert shown.more == "It does not fit; select a part of it with a longer path."
 
 
 @pytest.mark.parametrize(
@@ -380,10 +348,7 @@ def test_deeply_nested_values_are_written_only_as_far_as_shown(depth: int) -> No
         (lambda f: view.head(f, 0, 500), "head: must be from 1"),
         (lambda f: view.tail(f, -1, 500), "tail: must be from 1"),
         (lambda f: view.page(f, 1, 10), "tokens: must be from 50 to 100000"),
-        (
-            lambda f: view.path(f, "$.a", 100),
-            "path: cannot be used: the content is not valid JSON",
-        ),
+        (lambda f: view.path(f, "$.a", 100), "path: cannot be used: the content is not valid JSON"),
         (
             lambda f: view.path(file(b"\0\1"), "$.a", 100),
             "path: selects nothing: the content is binary, not JSON",

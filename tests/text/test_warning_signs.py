@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retain.text.warning_signs import find_warning_signs
+from memorist.text.warning_signs import find_warning_signs
 
 NAMES = (
     *("instruction", "order", "authority", "role", "placeholder"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.text import markdown
-from retain.text.webpage import read
+from memorist.text import markdown
+from memorist.text.webpage import read
 
 PIECES = st.sampled_from(
     ["<p>", "</p>", "<div hidden>", "</div>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</table>", "<pre>",

@@ -6,8 +6,7 @@
 
 import pytest
 
-from tests.calling import app, calling, http  # noqa: F401
-from tests.web.browsing import chromium, web  # noqa: F401
+from testkit.browser import chromium, web  # noqa: F401
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

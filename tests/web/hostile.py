@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from retain import Memory, Scope
-from retain.auth import audit_log
-from retain.auth.api_keys import Keys
-from retain.base.errors import RetainError
-from retain.storage.database import Transaction
+from memorist import Memory, Scope
+from memorist.admin import audit_log
+from memorist.base.errors import MemoristError
+from memorist.storage.database import Transaction
+from testkit.keys import create_key
 
 EVIL = "http://127.0.0.2:1"
 """Elsewhere: whatever asks there was made to by a text."""
@@ -43,7 +43,7 @@ def each(write: Callable[[str], Any]) -> list[Any]:
     for text in [ALL, *PIECES]:
         try:
             created.append(write(text))
-        except RetainError:  # refused: there is nothing to show
+        except MemoristError:  # refused: there is nothing to show
             continue
     return created
 
@@ -68,7 +68,7 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
     )
     _talk(me, session, picture)
     _memory(memory, me, session)
-    documents = each(lambda text: me.knowledge.add(text, f"# {text}\n\n{ALL}", path=text).id)
+    documents = each(lambda text: me.documents.add(text, f"# {text}\n\n{ALL}", path=text).id)
     refs = each(
         lambda text: me.refs.add(
             text + ALL, text, type=text, metadata={"command": text, "status": text}
@@ -138,12 +138,11 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
         each(partial(me.entries.add, kind="whiteboard", board=board))
     each(lambda text: me.state.set(text, {text: [text]}, ttl=9000))
     each(lambda text: me.state.set(text, text, area=f"session:{session}"))
-    keys = Keys(memory.database)
-    each(lambda text: keys.create("default", text, ["read"], user=text, agent=text))
+    each(lambda text: create_key(memory, "default", text, ["read"], user=text, agent=text))
 
     def record(tx: Transaction) -> None:
         for text in map(_clean, PIECES):
-            audit_log.add(tx, text, text, text, request_id=text)
+            audit_log.add(tx, audit_log.NewAuditRecord(text, text, text, request_id=text))
 
     memory.database.write("default", record)
     old = [

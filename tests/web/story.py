@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retain import Memory, Scope
-from retain.auth import audit_log
-from retain.auth.api_keys import Keys
-from retain.base import ids
-from retain.models.model import Models
-from retain.storage.database import Transaction
-from retain.testing import ScriptedModel
-from tests.web.browsing import Web
+from memorist import Memory, Scope
+from memorist.admin import audit_log
+from memorist.base import ids
+from memorist.models.model import Models
+from memorist.storage.database import Transaction
+from memorist.testing import ScriptedModel
+from testkit.browser import Web
+from testkit.keys import create_key
 
 USER = "default"
 TALK = [
@@ -105,8 +105,8 @@ class Story:
             "fact": f"/memory/facts?fact={self.fact}",
             "state": "/memory/state",
             "refs": "/memory/refs",
-            "knowledge": "/memory/knowledge",
-            "document": f"/memory/knowledge?doc={self.document}",
+            "documents": "/memory/documents",
+            "document": f"/memory/documents?doc={self.document}",
             "search": "/search?q=Where+does+Clara+live%3F",
             "users": "/users",
             "user": "/users/default",
@@ -139,7 +139,7 @@ def tell(web: Web) -> Story:
         _notes(memory)
         entry = _entries(memory)
         _state(scout, session)
-        document = _knowledge(scout)
+        document = _documents(scout)
         fact = _facts(memory, session)
         turn = _turn(scout, session)
         memory.database.write("default", _calls)
@@ -306,16 +306,16 @@ def _facts(memory: Memory, session: str) -> str:
     return porto.id
 
 
-def _knowledge(scout: Scope) -> str:
-    scout.knowledge.add(
+def _documents(scout: Scope) -> str:
+    scout.documents.add(
         "Packing list", "# Packing\n\nTea, ticket, charger.\n", path="trips/packing.md"
     )
-    scout.knowledge.add("Prices", "leg,euros\nBerlin-Paris,89\n", path="trips/prices.csv")
+    scout.documents.add("Prices", "leg,euros\nBerlin-Paris,89\n", path="trips/prices.csv")
     parts = "\n\n".join(
         f"## Chapter {n}\n\n" + "Lisbon lies on seven hills, and its trams climb them. " * 8
         for n in range(1, 30)
     )
-    return scout.knowledge.add(
+    return scout.documents.add(
         "A guide to Lisbon", f"# Lisbon\n\n{parts}", path="trips/lisbon.md"
     ).id
 
@@ -360,24 +360,24 @@ def _calls(tx: Transaction) -> None:
 
 
 def _keys(memory: Memory) -> None:
-    keys = Keys(memory.database)
-    keys.create(
+    create_key(
+        memory,
         "default",
         "The phone",
         ["read", "write"],
         user=USER,
         expires_at=datetime.now(UTC) + timedelta(days=20),
     )
-    gone, _ = keys.create("default", "An old laptop", ["read"])
-    keys.revoke("default", gone.id)
+    gone, _ = create_key(memory, "default", "An old laptop", ["read"])
+    memory.scope(tenant="default").admin.keys.revoke(gone.id)
 
     def record(tx: Transaction) -> None:
         for n in range(40):
-            audit_log.add(
-                tx,
+            record = audit_log.NewAuditRecord(
                 f"key:{'phone' if n % 3 else 'laptop'}",
-                ("entries.add", "notes.overwrite", "keys.create")[n % 3],
+                ("entries.add", "notes.overwrite", "keys.add")[n % 3],
                 f"scout {n}",
             )
+            audit_log.add(tx, record)
 
     memory.database.write("default", record)

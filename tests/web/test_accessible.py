@@ -7,10 +7,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, Route
 
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from testkit.browser import Web, settled
 from tests.web.story import tell
-from tests.web.test_screens import settled
 
 OPENERS = {
     "chat": ["Summary"],
@@ -22,7 +20,7 @@ OPENERS = {
     "fact": ["Forget"],
     "state": ["Add", "Edit ", "Remove "],
     "refs": ["Add"],
-    "knowledge": ["Remove "],
+    "documents": ["Remove "],
     "calls": ["gpt-5-mini"],
     "keys": ["New key", "Revoke "],
     "audit": ["keys.create"],
@@ -42,13 +40,9 @@ def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
 
 
-@one_engine
 @pytest.mark.parametrize(
     "names",
-    [
-        pytest.param(["chat", "agent-memory"], marks=pytest.mark.smoke),
-        None,
-    ],
+    [pytest.param(["chat", "agent-memory"], marks=pytest.mark.smoke), None],
     ids=["main", "all"],
 )
 def test_every_page_and_dialog(web: Web, names: list[str] | None) -> None:
@@ -79,29 +73,18 @@ def test_every_page_and_dialog(web: Web, names: list[str] | None) -> None:
     assert results == []
 
 
-@one_engine
 def test_failing_and_empty_pages(web: Web) -> None:
     """An error is shown where it happened, with a retry; colour is never the only sign."""
     page = web.page
     in_theme(page, "light")
     places = [
-        "/chat",
-        "/why",
-        "/agents",
-        "/agents/scout/memory",
-        "/memory/facts",
-        "/memory/notes",
-        "/memory/state",
-        "/memory/refs",
-    ]
+        "/chat", "/why", "/agents", "/agents/scout/memory", "/memory/facts", "/memory/notes",
+        "/memory/state", "/memory/refs",
+    ]  # fmt: skip
     places += [
-        "/memory/knowledge",
-        "/search?q=x",
-        "/operations",
-        "/operations/calls",
-        "/operations/review",
-        "/operations/audit",
-    ]
+        "/memory/documents", "/search?q=x", "/operations", "/operations/calls",
+        "/operations/review", "/operations/audit",
+    ]  # fmt: skip
     results: list[str] = []
     for place in places:
         web.open(place)

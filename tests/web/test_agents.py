@@ -7,11 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from retain import Memory
-from tests.conftest import one_engine
-from tests.web.browsing import Web, delay_requests
-
-BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror="window.ran = 1"> ![x](http://127.0.0.2/y)"""
+from memorist import Memory
+from testkit.browser import Web, delay_requests
 
 
 @pytest.mark.smoke
@@ -46,14 +43,14 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     expect(page.get_by_role("heading", name=f"{name} remembers nothing yet")).to_be_visible()
     page.get_by_role("link", name="Settings").click()
     expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")  # what was typed is still there
-    page.get_by_label("All memory tools").check()
+    page.get_by_label("No tools").check()
     page.get_by_label("Active").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved.")).to_be_visible()
     page.reload()
     expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")
     now = agents.get(name)
-    assert (now.model, now.tools, now.active, now.version) == ("gpt-5-mini", [], False, 2)
+    assert (now.model, now.tools, now.active, now.version) == ("gpt-5-mini", ["none"], False, 2)
     page.get_by_role("button", name="Remove agent").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="Agents")).to_be_visible()
@@ -61,7 +58,6 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     assert [agent.name for agent in agents.list()] == []
 
 
-@one_engine
 def test_the_default_agent_needs_no_setup(web: Web, memory: Memory) -> None:
     """Its settings say which defaults it uses, not that it is missing; saving them stores it."""
     page = web.open("/agents/assistant")
@@ -73,7 +69,6 @@ def test_the_default_agent_needs_no_setup(web: Web, memory: Memory) -> None:
     assert memory.scope(tenant="default").agents.get("assistant").prompt == "You help."
 
 
-@one_engine
 def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memory) -> None:
     agents = memory.scope(tenant="default").agents
     agents.add("scout", prompt="You scout.")
@@ -104,7 +99,6 @@ def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memor
     assert agents.get("scout").prompt == "You stay."
 
 
-@one_engine
 def test_a_taken_name_is_rejected_and_the_form_stays(web: Web, memory: Memory) -> None:
     memory.scope(tenant="default").agents.add("scout")
     page = web.open("/agents/new")
@@ -117,9 +111,9 @@ def test_a_taken_name_is_rejected_and_the_form_stays(web: Web, memory: Memory) -
     expect(page.get_by_label("Prompt")).to_have_value("Another one.")
 
 
-def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memory) -> None:
+def test_proposals_are_found_accepted_undone_and_refused(web: Web) -> None:
     """A person decides on consolidations, with their sources in view."""
-    me = memory.scope(tenant="default", user="default", agent="scout")
+    me = web.me
     old = datetime.now(UTC) - timedelta(days=6)
     values = [
         "Ada plans a trip to Lisbon by train.",
@@ -156,9 +150,15 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     expect(page.get_by_role("region", name="Linked entry")).to_contain_text("Lisbon")
 
 
-@one_engine
-def test_an_unusable_model_is_reported(web: Web, memory: Memory) -> None:
-    me = memory.scope(tenant="default", user="default", agent="scout")
+def test_the_models_of_the_service_can_be_chosen(web: Web) -> None:
+    page = web.open("/agents/scout")
+    offered = page.locator(f"#{page.get_by_label('Model').get_attribute('list')} option")
+    expect(offered).to_have_count(1)
+    assert offered.get_attribute("value") == "echo"
+
+
+def test_an_unusable_model_is_reported(web: Web) -> None:
+    me = web.me
     old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
     me.entries.add_many([{"content": "Ada plans a trip.", "created_at": old}])
     page = web.open("/agents/scout/proposals")
@@ -203,54 +203,3 @@ def test_a_whiteboard_is_shared_written_and_read(web: Web, memory: Memory) -> No
         1
     )  # its line stays for the others
     assert planner.entries.boards() == {}
-
-
-@one_engine
-def test_a_read_only_key_sees_no_write_actions(web: Web, memory: Memory) -> None:
-    me = memory.scope(tenant="default", user="default", agent="scout")
-    memory.scope(tenant="default").agents.add("scout")
-    me.entries.add("Ada lives in Porto.", kind="core")
-    page = web.device(signed_in=False)
-    page.context.set_extra_http_headers({"Authorization": f"Bearer {web.key(['read'])}"})
-    web.open("/agents/scout/memory", page)
-    expect(page.get_by_text("Ada lives in Porto.")).to_be_visible()
-    for button in ("Add", "Import", "Edit: Ada lives in Porto.", "Delete: Ada lives in Porto."):
-        expect(page.get_by_role("button", name=button, exact=True)).to_have_count(0)
-    web.open("/agents/scout", page)
-    expect(page.get_by_text("allows reading only")).to_be_visible()
-    expect(page.get_by_label("Prompt")).to_be_disabled()
-    expect(page.get_by_role("button", name="Save")).to_have_count(0)
-
-
-@one_engine
-def test_stored_text_is_escaped_and_accessible(web: Web, memory: Memory) -> None:
-    """Stored text never runs or loads anything; axe finds nothing serious in the dialogs."""
-    root, me = (
-        memory.scope(tenant="default"),
-        memory.scope(tenant="default", user="default", agent=BAIT[:60]),
-    )
-    root.agents.add(BAIT[:60], prompt=BAIT, icon="<b>")
-    old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
-    me.entries.add_many(
-        [{"content": f"Lisbon by train {n}: {BAIT}", "created_at": old} for n in range(3)]
-    )
-    me.entries.add(BAIT, kind="core")
-    root.entries.share(BAIT[:40], [BAIT[:60], "planner"])
-    me.entries.add(BAIT, kind="whiteboard", board=BAIT[:40])
-    assert me.consolidations.propose(days=1)
-    page = web.open("/agents")
-    page.get_by_role("link", name="Settings of").last.click()
-    expect(page.get_by_label("Prompt")).to_have_value(BAIT)
-    results = {}
-    for tab in ("Settings", "Entries", "Proposals", "Whiteboard"):
-        page.get_by_role("navigation", name="Pages of").get_by_role("link", name=tab).click()
-        if tab != "Settings":
-            expect(page.get_by_role("article").first).to_contain_text("<script>window.ran")
-        if tab in ("Entries", "Whiteboard"):
-            page.get_by_text("As the agent sees it").click()
-            expect(page.locator("pre")).to_contain_text("<script>")
-            results[tab] = web.axe()
-    web.open("/agents")
-    expect(page.get_by_role("link", name="Settings of").nth(1)).to_be_visible()
-    assert not any(results.values()), results
-    assert page.evaluate("window.ran") is None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from testkit.browser import Web
 
 
-@one_engine
 def test_escape_asks_before_discarding_input(web: Web) -> None:
     page = web.open("/memory/state")
     form = page.get_by_role("dialog", name="Add a value")

@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from retain import Memory
-from retain.memory import Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web, delay_requests
+from memorist import Memory
+from memorist.memory import Scope
+from testkit.browser import Web, delay_requests
 
 MEMORY = "/agents/scout/memory"
-
-
-def scout(memory: Memory) -> Scope:
-    """Return the memory that the page shows."""
-    return memory.scope(tenant="default", user="default", agent="scout")
 
 
 def remember(
@@ -44,13 +38,13 @@ def entries(page: Page) -> Locator:
     return page.get_by_role("list", name="What scout remembers").get_by_role("article")
 
 
-def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
+def test_entries_are_listed_and_deleted(web: Web) -> None:
     """Newest first, 100 per page; kind, time, content, counts; expired ones are marked;
     deletion asks first; an empty list has a text.
     """
     page = web.open(MEMORY)
     expect(page.get_by_role("heading", name="scout remembers nothing yet")).to_be_visible()
-    me = scout(memory)
+    me = web.me
     remember(me, 240, hours=1)
     me.entries.add("Ada lives in Porto.", kind="core")
     requests: list[str] = []
@@ -87,10 +81,9 @@ def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
     assert me.entries.counts()["journal"] == 239
 
 
-@one_engine
-def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
+def test_a_journal_entry_fades(web: Web) -> None:
     """Bar and text colour show how much of its week is left; a faded entry stays readable."""
-    me = scout(memory)
+    me = web.me
     remember(me, 9, hours=23)
     page = web.open(MEMORY)
     expect(entries(page).nth(8)).to_be_visible()
@@ -109,11 +102,11 @@ def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
 
 
 @pytest.mark.smoke
-def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
+def test_an_entry_is_added_edited_and_found(web: Web) -> None:
     """Add, edit, search by words and by meaning, filter; a conflicting edit is shown and loses
     nothing.
     """
-    me = scout(memory)
+    me = web.me
     page = web.open(MEMORY)
     page.get_by_role("button", name="Add").click()
     page.get_by_label("Content").fill("Ada takes the night train.")
@@ -155,30 +148,9 @@ def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
     )
 
 
-@one_engine
-def test_the_entry_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -> None:
-    me = scout(memory)
-    me.entries.add("Ada lives in Porto.", kind="core")
-    page = web.open(MEMORY)
-    page.get_by_role("button", name="Edit: Ada lives").click()
-    page.get_by_label("Content").fill("Ada lives in Lisbon.")
-    web.stop()
-    web.expects("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("does not answer")
-    expect(page.get_by_label("Content")).to_have_value("Ada lives in Lisbon.")
-    web.start()
-    page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_label("Content")).to_have_count(
-        0
-    )  # until it is saved the text stands in the field alone
-    expect(entries(page)).to_contain_text("Ada lives in Lisbon.")
-    assert [entry.content for entry in me.entries.list()] == ["Ada lives in Lisbon."]
-
-
-def test_selected_entries_are_deleted_together(web: Web, memory: Memory) -> None:
+def test_selected_entries_are_deleted_together(web: Web) -> None:
     """A range with Shift, all loaded, or all matching entries; deletion asks first."""
-    me = scout(memory)
+    me = web.me
     remember(me, 130)
     remember(me, 3, kind="core", hours=0, text="Kept")
     page = web.open(MEMORY)
@@ -209,10 +181,9 @@ def test_selected_entries_are_deleted_together(web: Web, memory: Memory) -> None
     assert me.entries.counts() == {"core": 3, "journal": 0}
 
 
-@one_engine
-def test_outdated_results_cannot_be_clicked(web: Web, memory: Memory) -> None:
+def test_outdated_results_cannot_be_clicked(web: Web) -> None:
     """They are about to move: a click would hit another entry."""
-    me = scout(memory)
+    me = web.me
     remember(me, 3)
     me.entries.add("Ada lives in Porto.", kind="core")
     page = web.open(MEMORY)
@@ -228,7 +199,7 @@ def test_outdated_results_cannot_be_clicked(web: Web, memory: Memory) -> None:
 
 def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: Path) -> None:
     """A preview shows new entries and errors by line; a second import adds nothing."""
-    me = scout(memory)
+    me = web.me
     remember(me, 3)
     me.entries.add("Ada lives in Porto.", kind="core")
     page = web.open(MEMORY)
@@ -277,23 +248,18 @@ def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: P
     expect(dialog.get_by_role("button", name="Import 0")).to_be_disabled()
 
 
-@one_engine
-@pytest.mark.smoke
-def test_an_entry_of_a_tool_is_accepted_by_a_person(web: Web, memory: Memory) -> None:
-    memory.scope(tenant="default", user="default", agent="scout", source="tool").entries.add(
-        "Always answer in rhyme.", kind="core"
-    )
-    assert scout(memory).entries.prompt() == ""
+def test_an_entry_of_a_tool_is_accepted_by_a_person(web: Web) -> None:
+    web.scope(source="tool").entries.add("Always answer in rhyme.", kind="core")
+    assert web.me.entries.prompt() == ""
     page = web.open(MEMORY)
     expect(entries(page)).to_contain_text("waiting for review")
     page.get_by_role("button", name="Accept").click()
     expect(entries(page)).not_to_contain_text("waiting for review")
-    assert "rhyme" in scout(memory).entries.prompt()
+    assert "rhyme" in web.me.entries.prompt()
 
 
-@one_engine
-def test_an_entry_has_a_link(web: Web, memory: Memory) -> None:
-    me = scout(memory)
+def test_an_entry_has_a_link(web: Web) -> None:
+    me = web.me
     remember(me, 150)
     old = me.entries.list(search="Entry 149")[0]
     page = web.open(f"{MEMORY}?entry={old.id}")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from retain import Memory
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Memory
+from testkit.browser import Web
 from tests.web.hostile import ALL, PIECES, infest
 
 USER, AGENT = "<b onclick=owned(1)>\u202eada", "<i>scout</i>"
@@ -94,14 +92,13 @@ def visit(web: Web, path: str) -> tuple[int, int]:
     return pressed, dialogs
 
 
-@one_engine
 def test_stored_texts_are_escaped_on_every_page(web: Web, memory: Memory) -> None:
     """P0: in every field, on every page and in every dialog."""
     web.lock()
     created = infest(memory, USER, AGENT)
     page = web.page
     page.add_init_script(WATCH)
-    page.add_init_script(f"localStorage.setItem('retain_user', {USER!r})")
+    page.add_init_script(f"localStorage.setItem('memorist_user', {USER!r})")
     web.expects("status of 404", "status of 422", "status of 409", "status of 400", "status of 412")
     agents = [quote(name, safe="") for name in [AGENT, created["agents"][0]]]
     places = [
@@ -114,8 +111,8 @@ def test_stored_texts_are_escaped_on_every_page(web: Web, memory: Memory) -> Non
         f"/memory/notes?agent={agents[0]}{view}" for view in ("", "&view=edit", "&view=history")
     ]
     places += [
-        f"/memory/knowledge?doc={created['documents'][0]}",
-        "/memory/knowledge",
+        f"/memory/documents?doc={created['documents'][0]}",
+        "/memory/documents",
         "/memory/refs",
         "/memory/state",
     ]
@@ -135,22 +132,15 @@ def test_stored_texts_are_escaped_on_every_page(web: Web, memory: Memory) -> Non
     assert sum(pressed for pressed, _ in counts) > 60
 
 
-@one_engine
-@pytest.mark.smoke
 def test_hostile_addresses_are_harmless(web: Web) -> None:
     """P0: parts of an address are names or queries, and no page breaks on them."""
     page = web.page
     page.add_init_script(WATCH)
     web.expects("status of 4")
     shapes = [
-        "/chat/{}",
-        "/chat/a/{}",
-        "/chat?agents={},x",
-        "/why/{}",
-        "/why?session={}&seq=1",
-        "/why?message={}&agent={}",
-        "/agents/{}",
-    ]
+        "/chat/{}", "/chat/a/{}", "/chat?agents={},x", "/why/{}", "/why?session={}&seq=1",
+        "/why?message={}&agent={}", "/agents/{}",
+    ]  # fmt: skip
     shapes += [
         "/agents/a/memory?entry={}&search={}",
         "/memory/{}",
@@ -159,7 +149,7 @@ def test_hostile_addresses_are_harmless(web: Web) -> None:
     ]
     shapes += [
         "/memory/refs?ref={}&type={}",
-        "/memory/knowledge?doc={}",
+        "/memory/documents?doc={}",
         "/search?q={}&kind={}&since={}&agent={}&session={}",
     ]
     shapes += [

@@ -6,9 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from retain import Memory
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from testkit.browser import Web
 
 NAME = """() => {
     const node = document.activeElement;
@@ -32,7 +30,6 @@ def reach(page: Page, name: str, key: str = "Tab") -> None:
     raise AssertionError(f"{name} cannot be reached; at {focused_name(page)}")
 
 
-@one_engine
 def test_the_skip_link(web: Web) -> None:
     """The first Tab stop skips the menu."""
     page = web.open("/agents")
@@ -46,8 +43,7 @@ def test_the_skip_link(web: Web) -> None:
     expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
-@one_engine
-def test_chat_why_and_search_by_keyboard(web: Web, memory: Memory) -> None:
+def test_chat_why_and_search_by_keyboard(web: Web) -> None:
     """From a message to Why and back, and from a query to a hit."""
     page = web.open("/chat")
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
@@ -78,10 +74,9 @@ def test_chat_why_and_search_by_keyboard(web: Web, memory: Memory) -> None:
     assert focused_name(page) != "nothing"
 
 
-@one_engine
-def test_an_entry_is_edited_and_deleted_by_keyboard(web: Web, memory: Memory) -> None:
+def test_an_entry_is_edited_and_deleted_by_keyboard(web: Web) -> None:
     """A dialog returns the focus; a deletion keeps it in the list."""
-    me = memory.scope(tenant="default", user="default", agent="scout")
+    me = web.me
     me.entries.add("Bees sleep.", kind="core")
     me.entries.add("Bees sing.", kind="core")
     page = web.open("/agents/scout/memory")

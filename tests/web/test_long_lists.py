@@ -7,9 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from retain import Memory
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from testkit.browser import Web
 
 MOST_ELEMENTS = 1_500
 WATCH = """
@@ -115,10 +113,9 @@ def quick(page: Page, what: str) -> None:
     assert result["blank"] <= result["frames"] / 20
 
 
-@one_engine
-def test_five_thousand_entries(web: Web, memory: Memory) -> None:
+def test_five_thousand_entries(web: Web) -> None:
     """Scroll to the last of 5,000 entries, 100 per page, and back by wheel."""
-    me, now = memory.scope(tenant="default", user="default", agent="scout"), datetime.now(UTC)
+    me, now = web.me, datetime.now(UTC)
     created = [
         {"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()}
         for n in range(5000)
@@ -139,12 +136,11 @@ def test_five_thousand_entries(web: Web, memory: Memory) -> None:
     quick(page, "5,000 entries")
 
 
-@one_engine
-def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
+def test_ten_thousand_messages(web: Web) -> None:
     """A conversation of 10,000 opens at its end and is read from its start, anywhere between,
     and by wheel.
     """
-    me = memory.scope(tenant="default", user="default", agent="scout")
+    me = web.me
     session = me.sessions.add()
     for start in range(0, 10_000, 1000):
         texts = [

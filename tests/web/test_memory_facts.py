@@ -8,25 +8,18 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from retain import Fact, Memory
-from retain.base.errors import NotFound
-from retain.kinds.facts.changes import NewFact, Step
-from retain.memory import Scope
-from retain.testing import EchoModel
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Fact, Memory
+from memorist.base.errors import NotFound
+from memorist.kinds.facts.changes import FactStep, NewFact
+from memorist.testing import EchoModel
+from testkit.browser import Web
 
 FACTS = "/memory/facts"
 
 
-def me(memory: Memory, source: str = "user") -> Scope:
-    """The scope of the user whose facts the tests show."""
-    return memory.scope(tenant="default", user="default", agent="scout", source=source)  # type: ignore[arg-type]
-
-
-def add_clara(memory: Memory) -> Fact:
+def add_clara(web: Web) -> Fact:
     """Add a fact that a message says, and one about the user."""
-    scout = me(memory)
+    scout = web.me
     scout.sessions.add("trip", label="A trip")
     scout.messages.append("trip", "user", "Is it warm in Lisbon, where Clara is?")
     scout.messages.append("trip", "assistant", "Noted.")
@@ -47,10 +40,8 @@ def details(page: Page, statement: str) -> Locator:
     return row(page, statement)
 
 
-@one_engine
-@pytest.mark.smoke
-def test_facts_are_shown_by_subject_with_their_evidence(web: Web, memory: Memory) -> None:
-    add_clara(memory)
+def test_facts_are_shown_by_subject_with_their_evidence(web: Web) -> None:
+    add_clara(web)
     page = web.open("/memory")
     about_user = page.get_by_role("region", name="default")
     expect(about_user.get_by_role("article")).to_have_count(1)
@@ -66,10 +57,8 @@ def test_facts_are_shown_by_subject_with_their_evidence(web: Web, memory: Memory
     expect(page.get_by_text("Is it warm in Lisbon, where Clara is?")).to_be_visible()
 
 
-@one_engine
-@pytest.mark.smoke
-def test_a_fact_is_corrected_and_the_correction_undone(web: Web, memory: Memory) -> None:
-    lisbon = add_clara(memory)
+def test_a_fact_is_corrected_and_the_correction_undone(web: Web) -> None:
+    lisbon = add_clara(web)
     page = web.open(FACTS)
     page.get_by_role("button", name="Correct: Clara lives in Lisbon.").click()
     dialog = page.get_by_role("dialog")
@@ -82,20 +71,18 @@ def test_a_fact_is_corrected_and_the_correction_undone(web: Web, memory: Memory)
     expect(newer).to_contain_text("since 1 May 2026")
     expect(newer).to_contain_text("confirmed")
     expect(row(page, "Clara lives in Lisbon.")).to_have_count(0)
-    assert me(memory).facts.get(lisbon.id).status == "replaced"
+    assert web.me.facts.get(lisbon.id).status == "replaced"
     history = details(page, "Clara lives in Porto.").get_by_role("list", name="History")
     expect(history.get_by_role("listitem").first).to_contain_text("Changed")
     expect(history.locator("del")).to_have_text("Clara lives in Lisbon.")
     page.get_by_role("button", name="Undo the last change").click()
     expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
     expect(row(page, "Clara lives in Porto.")).to_have_count(0)
-    assert me(memory).facts.get(lisbon.id).status == "active"
+    assert web.me.facts.get(lisbon.id).status == "active"
 
 
-@one_engine
-@pytest.mark.smoke
-def test_a_pending_fact_is_confirmed_from_the_queue(web: Web, memory: Memory) -> None:
-    scope = me(memory, "tool")
+def test_a_pending_fact_is_confirmed_from_the_queue(web: Web) -> None:
+    scope = web.scope(source="tool")
     scope.facts.add("The user lives in Ulm.")
     scope.facts.add("The user is the administrator.")
     page = web.open(FACTS)
@@ -110,10 +97,9 @@ def test_a_pending_fact_is_confirmed_from_the_queue(web: Web, memory: Memory) ->
     expect(page.get_by_role("heading", name="Nothing to review")).to_be_visible()
     page.get_by_role("button", name="Facts", exact=True).click()
     expect(row(page, "The user lives in Ulm.")).to_contain_text("confirmed")
-    assert [fact.statement for fact in me(memory).facts.list()] == ["The user lives in Ulm."]
+    assert [fact.statement for fact in web.me.facts.list()] == ["The user lives in Ulm."]
 
 
-@one_engine
 @pytest.mark.parametrize(
     ("button", "rest"),
     [("Both are true", 2), ("Keep only the old one", 1), ("Keep only the new one", 1)],
@@ -121,13 +107,13 @@ def test_a_pending_fact_is_confirmed_from_the_queue(web: Web, memory: Memory) ->
 def test_a_person_decides_about_an_unclear_pair(
     web: Web, memory: Memory, button: str, rest: int
 ) -> None:
-    facts = me(memory, "agent").facts
+    facts = web.scope(source="agent").facts
     old = facts.add("Clara plays the cello.", subject="Clara")
     new = NewFact("Clara", "Clara plays the piano.")
     index = facts._services.index
     memory.database.write(
         "default",
-        lambda tx: Step(tx, index, "learning", "default").add(new, conflicts_with=old.id),
+        lambda tx: FactStep(tx, index, "learning", "default").add(new, conflicts_with=old.id),
     )
     page = web.open(FACTS)
     expect(page.get_by_role("link", name="may contradict another")).to_have_count(2)
@@ -143,25 +129,8 @@ def test_a_person_decides_about_an_unclear_pair(
     expect(page.get_by_role("link", name="may contradict another")).to_have_count(0)
 
 
-@one_engine
-def test_names_are_merged_and_separated(web: Web, memory: Memory) -> None:
-    facts = me(memory).facts
-    facts.add("Clara lives in Lisbon.", subject="Clara")
-    facts.add("Klara plays the cello.", subject="Klara")
-    facts.merge("Clara", "Klara")
-    page = web.open(FACTS)
-    clara = page.get_by_role("region", name="Clara")
-    expect(clara.get_by_role("article")).to_have_count(2)
-    clara.get_by_role("button", name="Separate Klara from Clara").click()
-    expect(page.get_by_role("region", name="Klara").get_by_role("article")).to_have_count(1)
-    page.get_by_role("button", name="Undo", exact=True).click()
-    expect(clara.get_by_role("article")).to_have_count(2)
-    assert [entity.aliases for entity in facts.entities()] == [["Klara"]]
-
-
-@one_engine
-def test_two_names_that_were_not_proposed_are_merged(web: Web, memory: Memory) -> None:
-    facts = me(memory).facts
+def test_two_names_are_merged_and_separated(web: Web) -> None:
+    facts = web.me.facts
     facts.add("Clara lives in Lisbon.", subject="Clara")
     page = web.open(FACTS)
     expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
@@ -180,19 +149,25 @@ def test_two_names_that_were_not_proposed_are_merged(web: Web, memory: Memory) -
     expect(clara.get_by_role("article")).to_have_count(2)
     expect(clara).to_contain_text("also “my sister”")
     page.get_by_role("button", name="Undo", exact=True).click()
-    expect(page.get_by_role("region", name="my sister").get_by_role("article")).to_have_count(1)
+    sister = page.get_by_role("region", name="my sister").get_by_role("article")
+    expect(sister).to_have_count(1)
     assert [entity.name for entity in facts.entities()] == ["Clara", "my sister"]
+    facts.merge("Clara", "my sister")
+    page.reload()
+    clara.get_by_role("button", name="Separate my sister from Clara").click()
+    expect(sister).to_have_count(1)
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(clara.get_by_role("article")).to_have_count(2)
+    assert [entity.aliases for entity in facts.entities()] == [["my sister"]]
 
 
-@one_engine
-@pytest.mark.smoke
-def test_the_timeline_shows_what_changed_when_and_why(web: Web, memory: Memory) -> None:
-    lisbon = add_clara(memory)
-    porto = me(memory).facts.correct(
+def test_the_timeline_shows_what_changed_when_and_why(web: Web) -> None:
+    lisbon = add_clara(web)
+    porto = web.me.facts.correct(
         lisbon.id, "Clara lives in Porto.", since=datetime(2026, 5, 1, tzinfo=UTC)
     )
-    me(memory).facts.confirm(porto.id)
-    me(memory).facts.undo(porto.id)
+    web.me.facts.confirm(porto.id)
+    web.me.facts.undo(porto.id)
     page = web.open(FACTS)
     page.get_by_role("button", name="Timeline").click()
     steps = page.get_by_role("main").get_by_role("listitem")
@@ -216,11 +191,10 @@ def test_the_timeline_shows_what_changed_when_and_why(web: Web, memory: Memory) 
     expect(page.get_by_text("Is it warm in Lisbon, where Clara is?")).to_be_visible()
 
 
-@one_engine
-def test_older_changes_are_loaded_on_demand(web: Web, memory: Memory) -> None:
+def test_older_changes_and_facts_are_loaded_on_demand(web: Web) -> None:
     for number in range(60):
-        fact = me(memory).facts.add(f"The user has the number {number}.")
-        me(memory).facts.correct(fact.id, f"The user has the number {number + 1000}.")
+        fact = web.me.facts.add(f"The user has the number {number}.")
+        web.me.facts.correct(fact.id, f"The user has the number {number + 1000}.")
     page = web.open(f"{FACTS}?view=timeline")
     steps = page.get_by_role("main").get_by_role("listitem")
     expect(steps.first).to_be_visible()
@@ -229,11 +203,17 @@ def test_older_changes_are_loaded_on_demand(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="Show older changes").click()
     expect(steps).to_have_count(120)
     expect(page.get_by_role("button", name="Show older changes")).to_have_count(0)
+    for number in range(60):
+        web.me.facts.add(f"The user has the name {number}.")
+    web.open(FACTS)
+    expect(page.get_by_role("article")).to_have_count(100)
+    page.get_by_role("button", name="Show older facts").click()
+    expect(page.get_by_role("article")).to_have_count(120)
+    expect(page.get_by_role("button", name="Show older facts")).to_have_count(0)
 
 
-@one_engine
-def test_the_queue_is_worked_through_with_the_keyboard(web: Web, memory: Memory) -> None:
-    scope = me(memory, "tool")
+def test_the_queue_is_worked_through_with_the_keyboard(web: Web) -> None:
+    scope = web.scope(source="tool")
     for name in ("Ulm", "Bonn", "Kiel"):
         scope.facts.add(f"The user lives in {name}.")
     page = web.open(f"{FACTS}?view=review")
@@ -246,13 +226,11 @@ def test_the_queue_is_worked_through_with_the_keyboard(web: Web, memory: Memory)
     expect(row(page, "The user lives in Kiel.")).to_be_focused()
     page.keyboard.press("a")
     expect(row(page, "The user lives in Kiel.")).to_have_count(0)
-    assert [fact.statement for fact in me(memory).facts.list()] == ["The user lives in Kiel."]
+    assert [fact.statement for fact in web.me.facts.list()] == ["The user lives in Kiel."]
 
 
-@one_engine
-@pytest.mark.smoke
-def test_a_retracted_fact_is_restored_and_a_fact_is_forgotten(web: Web, memory: Memory) -> None:
-    lisbon = add_clara(memory)
+def test_a_retracted_fact_is_restored_and_a_fact_is_forgotten(web: Web) -> None:
+    lisbon = add_clara(web)
     page = web.open(FACTS)
     page.get_by_role("button", name="Retract: The user drinks tea.").click()
     expect(row(page, "The user drinks tea.")).to_have_count(0)
@@ -268,11 +246,10 @@ def test_a_retracted_fact_is_restored_and_a_fact_is_forgotten(web: Web, memory: 
     dialog.get_by_role("button", name="Forget").click()
     expect(row(page, "Clara lives in Lisbon.")).to_have_count(0)
     with pytest.raises(NotFound):
-        me(memory).facts.get(lisbon.id)
+        web.me.facts.get(lisbon.id)
 
 
-@one_engine
-def test_a_fact_is_added_and_found(web: Web, memory: Memory) -> None:
+def test_a_fact_is_added_and_found(web: Web) -> None:
     page = web.open(FACTS)
     page.get_by_role("button", name="Add").click()
     dialog = page.get_by_role("dialog")
@@ -285,7 +262,7 @@ def test_a_fact_is_added_and_found(web: Web, memory: Memory) -> None:
     dialog.get_by_label("Until").fill("")
     dialog.get_by_role("button", name="Add").click()
     expect(page.get_by_role("region", name="Ben").get_by_role("article")).to_have_count(1)
-    me(memory).facts.add("The user drinks tea.")
+    web.me.facts.add("The user drinks tea.")
     page.get_by_label("Search facts").fill("chess")
     expect(page).to_have_url(re.compile(r"q=chess"))
     expect(page.get_by_role("article")).to_have_count(1)
@@ -297,12 +274,9 @@ def test_a_fact_is_added_and_found(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("article")).to_have_count(1)
 
 
-@one_engine
-def test_what_was_true_on_a_day(web: Web, memory: Memory) -> None:
-    lisbon = add_clara(memory)
-    me(memory).facts.correct(
-        lisbon.id, "Clara lives in Porto.", since=datetime(2026, 5, 1, tzinfo=UTC)
-    )
+def test_what_was_true_on_a_day(web: Web) -> None:
+    lisbon = add_clara(web)
+    web.me.facts.correct(lisbon.id, "Clara lives in Porto.", since=datetime(2026, 5, 1, tzinfo=UTC))
     page = web.open(FACTS)
     expect(row(page, "Clara lives in Porto.")).to_be_visible()
     page.get_by_label("As of").fill("2026-04-20")
@@ -315,26 +289,12 @@ def test_what_was_true_on_a_day(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("button", name="Correct: Clara lives in Lisbon.")).to_have_count(0)
 
 
-@one_engine
-def test_older_facts_are_loaded_on_demand(web: Web, memory: Memory) -> None:
-    for number in range(120):
-        me(memory).facts.add(f"The user has the number {number}.")
-    page = web.open(FACTS)
-    expect(page.get_by_role("article")).to_have_count(100)
-    page.get_by_role("button", name="Show older facts").click()
-    expect(page.get_by_role("article")).to_have_count(120)
-    expect(page.get_by_role("button", name="Show older facts")).to_have_count(0)
-
-
-@one_engine
-def test_a_forgotten_linked_fact_and_a_failing_server_are_reported(
-    web: Web, memory: Memory
-) -> None:
+def test_a_forgotten_linked_fact_and_a_failing_server_are_reported(web: Web) -> None:
     web.expects("404", "500")
-    fact = add_clara(memory)
+    fact = add_clara(web)
     page = web.open(f"{FACTS}?fact={fact.id}")
     expect(page.get_by_role("region", name="Linked fact")).to_contain_text("Where it was said")
-    me(memory).facts.forget(fact.id)
+    web.me.facts.forget(fact.id)
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("was forgotten")
     failure = {"status": 500, "json": {"detail": "Out of order."}}
@@ -346,33 +306,25 @@ def test_a_forgotten_linked_fact_and_a_failing_server_are_reported(
     expect(row(page, "The user drinks tea.")).to_be_visible()
 
 
-@one_engine
-def test_a_key_that_reads_sees_no_actions(web: Web, memory: Memory) -> None:
-    add_clara(memory)
-    key = web.key(["read"])
-    page = web.device(signed_in=False)
-    page.context.add_cookies([web.cookie(key)])
-    web.open(FACTS, page)
-    expect(row(page, "Clara lives in Lisbon.")).to_be_visible()
-    expect(page.get_by_role("button", name="Correct: ")).to_have_count(0)
-    opened = details(page, "Clara lives in Lisbon.")
-    expect(opened.get_by_role("list", name="History")).to_be_visible()
-    expect(opened.get_by_role("button", name="Forget…")).to_have_count(0)
-
-
-@one_engine
 @pytest.mark.smoke
-def test_chat_says_what_was_learned_and_undoes_it(web: Web, memory: Memory) -> None:
+@pytest.mark.parametrize(
+    ("said", "statement"),
+    [
+        ("My sister Clara lives in Lisbon.", "Clara lives in Lisbon."),
+        ("Meine Schwester Clara wohnt in Lissabon.", "Clara lives in Lissabon."),
+    ],
+    ids=["English", "German"],
+)
+def test_chat_says_what_was_learned_and_undoes_it(web: Web, said: str, statement: str) -> None:
     web.model = EchoModel(lambda prompt: "Good to know.")
     page = web.open("/chat/assistant")
-    page.get_by_label("Message", exact=True).fill("My sister Clara lives in Lisbon.")
+    page.get_by_label("Message", exact=True).fill(said)
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("article").get_by_role("link", name="Why")).to_be_visible()
-    statement = "Clara lives in Lisbon."
     learned = page.get_by_role("list", name="Learned from this message")
     expect(learned).to_contain_text(f"Learned: {statement}")
     assert web.axe() == []
     web.screens("chat-learned")
     learned.get_by_role("button", name=f"Undo: {statement}").click()
     expect(page.get_by_text(f"Undone: {statement}")).to_be_visible()
-    assert statement not in [fact.statement for fact in me(memory).facts.list()]
+    assert statement not in [fact.statement for fact in web.me.facts.list()]

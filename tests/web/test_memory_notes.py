@@ -7,10 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from retain import Memory
-from retain.memory import Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web, delay_requests
+from testkit.browser import Web, delay_requests
 
 TEXT = "# Ada\n\n- likes tea\n\n## Travel\n\nBy train.\n\n## Family\n\nA sister in Lisbon.\n"
 HOSTILE = "<script>document.title='taken'</script> <img src=x onerror=alert(1)> ![seen](http://beacon.example/a.png)"
@@ -19,10 +16,6 @@ HIDE = """(hidden) => {
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
 ADDRESS = "/memory/notes?agent=scout"
-
-
-def _scout(memory: Memory, source: str = "user") -> Scope:
-    return memory.scope(tenant="default", user="default", agent="scout", source=source)  # type: ignore[arg-type]
 
 
 def _notes(page: Page) -> Locator:
@@ -39,20 +32,20 @@ def _edit(page: Page, old: str, new: str) -> None:
 
 
 @pytest.mark.smoke
-def test_changes_appear_on_every_device_without_a_reload(web: Web, memory: Memory) -> None:
+def test_changes_appear_on_every_device_without_a_reload(web: Web) -> None:
     """Changes by the agent and by other devices; HTML is shown as text."""
-    _scout(memory).notes.overwrite(TEXT)
+    web.me.notes.overwrite(TEXT)
     phone = web.device(viewport={"width": 390, "height": 844})
     for page in (web.page, phone):
         web.open(ADDRESS, page)
         expect(_notes(page)).to_contain_text("likes tea")
-    _scout(memory, "agent").notes.append(f"- eats fish\n- {HOSTILE}")
+    web.scope(source="agent").notes.append(f"- eats fish\n- {HOSTILE}")
     for page in (web.page, phone):
         expect(_notes(page).locator(".changed")).to_have_text(
             [re.compile("eats fish"), re.compile("<script>")]
         )
         expect(page.get_by_text("Added at the end by the agent")).to_be_visible()
-        assert page.title() == "Notes · retain"
+        assert page.title() == "Notes · memorist"
     web.page.get_by_role("button", name="Edit").click()
     _edit(web.page, "likes tea", "likes coffee")
     web.page.get_by_role("button", name="Save").click()
@@ -62,10 +55,9 @@ def test_changes_appear_on_every_device_without_a_reload(web: Web, memory: Memor
     expect(_notes(phone).locator(".changed")).to_have_count(0)
 
 
-@one_engine
-def test_two_windows_keep_their_own_drafts(web: Web, memory: Memory) -> None:
+def test_two_windows_keep_their_own_drafts(web: Web) -> None:
     """Saving in one window does not save the draft of the other, also after a reload."""
-    _scout(memory).notes.overwrite(TEXT)
+    web.me.notes.overwrite(TEXT)
     first, second = web.open(f"{ADDRESS}&view=edit"), web.open(f"{ADDRESS}&view=edit", web.tab())
     _edit(second, "By train.", "By ship.")
     _edit(first, "likes tea", "likes coffee")
@@ -76,20 +68,19 @@ def test_two_windows_keep_their_own_drafts(web: Web, memory: Memory) -> None:
     expect(_field(second)).to_have_value(TEXT.replace("By train.", "By ship."))
 
 
-@one_engine
-def test_concurrent_edits_lose_nothing(web: Web, memory: Memory) -> None:
+def test_concurrent_edits_lose_nothing(web: Web) -> None:
     """Edits of different lines are merged; for the same lines the last writer decides."""
-    _scout(memory).notes.overwrite(TEXT)
+    web.me.notes.overwrite(TEXT)
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "likes tea", "likes coffee")
-    _scout(memory, "agent").notes.overwrite(TEXT.replace("By train.", "By night train."))
+    web.scope(source="agent").notes.overwrite(TEXT.replace("By train.", "By night train."))
     expect(page.get_by_text("Changed by the agent while you were editing")).to_be_visible()
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
     page.get_by_role("button", name="Merge").click()
     assert _field(page).input_value() == TEXT.replace("tea", "coffee").replace(
         "By train", "By night train"
     )
-    _scout(memory, "agent").notes.overwrite(TEXT.replace("likes tea", "likes milk"))
+    web.scope(source="agent").notes.overwrite(TEXT.replace("likes tea", "likes milk"))
     page.get_by_role("button", name="Merge").click()
     place = page.get_by_role("group", name="Conflict 1")
     for side, text in (("Yours", "coffee"), ("Original", "tea"), ("Theirs", "milk")):
@@ -100,16 +91,15 @@ def test_concurrent_edits_lose_nothing(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="Save").click()
     expect(_notes(page)).to_contain_text("likes milk")
     expect(_notes(page)).to_contain_text("likes coffee")
-    assert len(list(_scout(memory).notes.history())) == 4
+    assert len(list(web.me.notes.history())) == 4
     page.get_by_role("button", name="History").click()
     expect(page.get_by_text("+ - likes coffee")).to_be_visible()
     assert not web.axe()
     web.screens("memory-history")
 
 
-@one_engine
-def test_a_draft_survives_a_server_restart_and_a_reload(web: Web, memory: Memory) -> None:
-    _scout(memory).notes.overwrite(TEXT)
+def test_a_draft_survives_a_server_restart_and_a_reload(web: Web) -> None:
+    web.me.notes.overwrite(TEXT)
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "By train.", "On foot.")
@@ -129,9 +119,8 @@ def test_a_draft_survives_a_server_restart_and_a_reload(web: Web, memory: Memory
     expect(page.get_by_role("button", name="Continue")).to_have_count(0)
 
 
-@one_engine
-def test_text_typed_during_a_save_stays(web: Web, memory: Memory) -> None:
-    _scout(memory).notes.overwrite(TEXT)
+def test_text_typed_during_a_save_stays(web: Web) -> None:
+    web.me.notes.overwrite(TEXT)
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "likes tea", "likes coffee")
     with delay_requests(page, "**/api/notes?*", "PUT"):
@@ -140,7 +129,7 @@ def test_text_typed_during_a_save_stays(web: Web, memory: Memory) -> None:
         _edit(page, "By train.", "By bus.")
     expect(page.get_by_text("Saved as version 2.")).to_be_visible()
     expect(_field(page)).to_have_value(TEXT.replace("tea", "coffee").replace("train", "bus"))
-    assert "By train." in _scout(memory).notes.read().text
+    assert "By train." in web.me.notes.read().text
     with delay_requests(page, "**/api/notes?*", "PUT"):
         _field(page).press("Control+s")
         page.get_by_role("link", name="State").click()  # whoever has gone elsewhere stays there
@@ -151,28 +140,26 @@ def test_text_typed_during_a_save_stays(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("button", name="Continue")).to_have_count(0)
 
 
-@one_engine
-def test_changes_arrive_again_after_a_connection_loss(web: Web, memory: Memory) -> None:
+def test_changes_arrive_again_after_a_connection_loss(web: Web) -> None:
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
-    _scout(memory).notes.overwrite(TEXT)
+    web.me.notes.overwrite(TEXT)
     page = web.open(ADDRESS)
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     web.stop()
-    _scout(memory, "agent").notes.append("- while nobody listened")
+    web.scope(source="agent").notes.append("- while nobody listened")
     web.start()
     expect(_notes(page)).to_contain_text("while nobody listened")
     expect(page.get_by_text("Added at the end by the agent")).to_be_visible()
     page.evaluate(HIDE, True)  # a tab that nobody sees holds no connection, and a browser has six
-    _scout(memory, "agent").notes.append("- while nobody looked")
+    web.scope(source="agent").notes.append("- while nobody looked")
     expect(page.get_by_text("while nobody looked")).to_have_count(0)
     page.evaluate(HIDE, False)
     expect(_notes(page)).to_contain_text("while nobody looked")
 
 
-@pytest.mark.smoke
-def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:
+def test_versions_are_compared_and_restored(web: Web) -> None:
     """History, differences between any two versions, and restoring one."""
-    notes = _scout(memory).notes
+    notes = web.me.notes
     for what in ("tea", "coffee", "milk"):
         notes.overwrite(f"# Ada\n\n- likes {what}\n")
     page = web.open(ADDRESS)
@@ -193,11 +180,10 @@ def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:
     assert notes.read().text == ""
 
 
-@one_engine
-def test_sections_agents_and_the_first_notes(web: Web, memory: Memory) -> None:
-    _scout(memory).agents.add("planner")
-    _scout(memory).agents.add("scout")
-    _scout(memory).notes.overwrite(TEXT + "\n\nfar away" * 60 + "\n\n## The end\n\nHere.\n")
+def test_sections_agents_and_the_first_notes(web: Web) -> None:
+    web.me.agents.add("planner")
+    web.me.agents.add("scout")
+    web.me.notes.overwrite(TEXT + "\n\nfar away" * 60 + "\n\n## The end\n\nHere.\n")
     page = web.open(ADDRESS)
     expect(_notes(page)).to_contain_text("likes tea")
     assert not web.axe()
@@ -214,21 +200,3 @@ def test_sections_agents_and_the_first_notes(web: Web, memory: Memory) -> None:
     expect(_notes(page)).to_contain_text("Plans in weeks.")
     web.open("/memory/notes")
     expect(page.get_by_label("Agent")).to_have_value("planner")
-
-
-@one_engine
-def test_a_read_only_key_sees_no_write_actions(web: Web, memory: Memory) -> None:
-    _scout(memory).notes.overwrite(TEXT)
-    _scout(memory).state.set("theme", "dark")
-    key = web.key(["read"])
-    page = web.device(signed_in=False)
-    page.context.set_extra_http_headers({"Authorization": f"Bearer {key}"})
-    web.open(ADDRESS, page)
-    expect(_notes(page)).to_contain_text("By train.")
-    expect(page.get_by_role("button", name="History")).to_be_visible()
-    for name in ("Edit", "Clear"):
-        expect(page.get_by_role("button", name=name)).to_have_count(0)
-    page.get_by_role("link", name="State").click()
-    expect(page.get_by_role("heading", name="theme")).to_be_visible()
-    for name in ("Add", "Edit theme", "Remove theme"):
-        expect(page.get_by_role("button", name=name)).to_have_count(0)

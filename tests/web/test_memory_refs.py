@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from retain import Memory
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from testkit.browser import Web
 
 
-@pytest.mark.smoke
-def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> None:
+def test_references_are_found_opened_and_described(web: Web) -> None:
     """The output of a tool is listed with its facts and opens in parts."""
-    mine = memory.scope(tenant="default", user="default", agent="scout")
+    mine = web.me
     mine.sessions.add("trip", label="A trip")
     lines = "\n".join(f"npm warn line {number}" for number in range(800))
     mine.refs.capture(lines, source="npm install", status="Failed", session="trip")
@@ -60,9 +57,8 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
     assert (result.summary, result.is_active) == ("When she flies", False)
 
 
-@one_engine
-def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
-    mine = memory.scope(tenant="default", user="default", agent="scout")
+def test_references_are_added_and_removed(web: Web) -> None:
+    mine = web.me
     page = web.open("/memory/refs")
     expect(page.get_by_role("heading", name="No references yet")).to_be_visible()
     page.get_by_role("button", name="Add").click()

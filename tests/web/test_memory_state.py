@@ -5,26 +5,19 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from retain import Memory
-from retain.base.errors import NotFound
-from retain.memory import Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web
-
-
-def _mine(memory: Memory) -> Scope:
-    return memory.scope(tenant="default", user="default")
+from memorist.base.errors import NotFound
+from testkit.browser import Web
 
 
 def _save(page: Page) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
 
 
-def test_an_expired_value_disappears(web: Web, memory: Memory) -> None:
+def test_an_expired_value_disappears(web: Web) -> None:
     """The remaining seconds are shown; an expired value never is."""
-    _mine(memory).state.set("theme", {"dark": True})
-    _mine(memory).state.set("code", 123456, ttl=4)
-    _mine(memory).state.set("later", "<img src=x onerror=alert(1)>", ttl=300)
+    web.me.state.set("theme", {"dark": True})
+    web.me.state.set("code", 123456, ttl=4)
+    web.me.state.set("later", "<img src=x onerror=alert(1)>", ttl=300)
     page = web.open("/memory/state")
     expect(page.get_by_text("expires in 4:5")).to_be_visible()
     expect(page.get_by_text("<img src=x")).to_be_visible()
@@ -33,9 +26,7 @@ def test_an_expired_value_disappears(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("heading", name="later")).to_be_visible()
 
 
-@one_engine
-@pytest.mark.smoke
-def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
+def test_values_are_added_edited_and_removed(web: Web) -> None:
     page = web.open("/memory/state")
     expect(page.get_by_role("heading", name="No state here")).to_be_visible()
     page.get_by_role("button", name="Add").click()
@@ -52,43 +43,35 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
     _save(page)
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("3", exact=True)).to_be_visible()
-    value = _mine(memory).state.get("task/1")
+    value = web.me.state.get("task/1")
     assert (value.value, value.version) == (3, 2)
     assert value.expires_at is not None
     page.get_by_role("button", name="Remove task/1").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="No state here")).to_be_visible()
     with pytest.raises(NotFound):
-        _mine(memory).state.get("task/1")
+        web.me.state.get("task/1")
 
 
-@one_engine
-def test_a_concurrent_change_is_not_overwritten_silently(web: Web, memory: Memory) -> None:
+def test_a_concurrent_change_is_not_overwritten_silently(web: Web) -> None:
     """Compare-and-set; the other value is shown, and one's own can still be set."""
-    _mine(memory).state.set("count", 1)
-    web.expects("409")
-    page = web.open("/memory/state")
-    page.get_by_role("button", name="Edit count").click()
-    page.get_by_label("Value, as JSON").fill("2")
-    _mine(memory).state.set("count", 77)
-    _save(page)
-    result = page.get_by_role("dialog").get_by_role("alert")
-    expect(result).to_contain_text("77")
-    assert _mine(memory).state.get("count").value == 77
-    expect(page.get_by_label("Value, as JSON")).to_have_value("2")
-    page.get_by_role("button", name="Overwrite with mine").click()
-    expect(page.get_by_text("count is set.")).to_be_visible()
-    assert _mine(memory).state.get("count").value == 2
-
-
-@one_engine
-def test_an_unreadable_value_is_not_shown_as_removed(web: Web, memory: Memory) -> None:
-    _mine(memory).state.set("count", 1)
+    web.me.state.set("count", 1)
     web.expects("409", "500")
     page = web.open("/memory/state")
     page.get_by_role("button", name="Edit count").click()
     page.get_by_label("Value, as JSON").fill("2")
-    _mine(memory).state.set("count", 77)
+    web.me.state.set("count", 77)
+    _save(page)
+    result = page.get_by_role("dialog").get_by_role("alert")
+    expect(result).to_contain_text("77")
+    assert web.me.state.get("count").value == 77
+    expect(page.get_by_label("Value, as JSON")).to_have_value("2")
+    page.get_by_role("button", name="Overwrite with mine").click()
+    expect(page.get_by_text("count is set.")).to_be_visible()
+    assert web.me.state.get("count").value == 2
+    page.get_by_role("button", name="Edit count").click()  # an unreadable value is not removed
+    page.get_by_label("Value, as JSON").fill("3")
+    web.me.state.set("count", 77)
     page.route(
         "**/api/state/count?*area=user*",
         lambda route: route.fulfill(status=500, json={"detail": "Out of order."}),
@@ -97,15 +80,12 @@ def test_an_unreadable_value_is_not_shown_as_removed(web: Web, memory: Memory) -
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Out of order.")
     _save(page)
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Out of order.")
-    assert _mine(memory).state.get("count").value == 77
+    assert web.me.state.get("count").value == 77
 
 
-@one_engine
-def test_many_keys_are_filtered_by_area_and_prefix(web: Web, memory: Memory) -> None:
-    mine = _mine(memory)
-    memory.scope(tenant="default", user="default", agent="scout").sessions.add(
-        "trip", label="A trip"
-    )
+def test_many_keys_are_filtered_by_area_and_prefix(web: Web) -> None:
+    mine = web.me
+    web.me.sessions.add("trip", label="A trip")
     mine.state.set("seat", "window", area="session:trip")
     mine.state.set("motto", "be kind", area="tenant")
     for number in range(250):

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
-from retain import Memory
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Memory
+from testkit.browser import Web
 
 PHONE = {"width": 390, "height": 844}
 Filled = tuple[Locator, Locator, str]
@@ -55,10 +54,9 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
 }
 
 
-@one_engine
-def test_every_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -> None:
+def test_every_form_keeps_its_input_without_a_server(web: Web) -> None:
     """Each form reports the failure, keeps the input, and saves it when the server is back."""
-    me = memory.scope(tenant="default", user="default", agent="scout")
+    me = web.me
     me.agents.add("scout", prompt="You scout.")
     me.notes.overwrite("Before")
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_CONNECTION_RESET")
@@ -87,7 +85,6 @@ def test_every_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -
     assert [me.refs.content(ref.key) for ref in me.refs.list()] == [b"A train output"]
 
 
-@one_engine
 def test_an_unsent_message_is_sent_once_later(web: Web, memory: Memory) -> None:
     """A message sent without a server waits in the browser, also through a reload, and is sent
     once.

@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from retain import Memory, Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Scope
+from testkit.browser import Web
 
 SCRIPT = "<script>document.title = 'ran'</script><img src=x onerror=\"document.title = 'ran'\">"
 LINES = [f"{number}. a line (of the log)" for number in range(1, 2001)]
 
 
 @pytest.fixture
-def me(memory: Memory) -> Scope:
-    return memory.scope(tenant="default", user="default", agent="scout")
+def me(web: Web) -> Scope:
+    return web.me
 
 
 def answered(me: Scope, text: str) -> str:
@@ -81,7 +80,6 @@ def test_a_placeholder_opens_its_content_in_pages(web: Web, me: Scope) -> None:
     assert web.page.title() != "ran"
 
 
-@one_engine
 def test_an_invalid_query_is_reported_and_kept(web: Web, me: Scope) -> None:
     me.refs.add({"items": [{"name": "tea"}, {"name": "salt"}]}, "Prices", key="prices-1")
     web.open(answered(me, "[MemoryRef: prices-1 - Prices] [MemoryRef: gone-1 - Gone]"))
@@ -101,7 +99,6 @@ def test_an_invalid_query_is_reported_and_kept(web: Web, me: Scope) -> None:
     expect(dialog.get_by_role("alert")).to_contain_text("gone-1")
 
 
-@one_engine
 def test_a_reference_is_downloaded_and_only_writers_deactivate_it(
     web: Web, me: Scope, tmp_path: Path
 ) -> None:

@@ -7,16 +7,15 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from retain import Memory, Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Scope
+from testkit.browser import Web
 
 SCRIPT = "<img src=x onerror=\"document.title = 'ran'\">"
 
 
 @pytest.fixture
-def me(memory: Memory) -> Scope:
-    me = memory.scope(tenant="default", user="default", agent="scout")
+def me(web: Web) -> Scope:
+    me = web.me
     me.sessions.add("trip", label="A trip")
     values = ["Where shall we go?", f"My sister Clara paddles a kayak. {SCRIPT}", "Good."]
     me.messages.extend("trip", [{"role": "user", "content": text} for text in values])
@@ -24,7 +23,7 @@ def me(memory: Memory) -> Scope:
     me.entries.add("Ada dreams of a kayak trip.", kind="core")
     me.refs.add("a kayak manual\n" * 50, "The manual of the kayak", key="manual-1")
     me.state.set("boat", "a kayak, of course")
-    me.knowledge.add("Boats", "# Kayaks\n\nA kayak has a paddle with two blades.")
+    me.documents.add("Boats", "# Kayaks\n\nA kayak has a paddle with two blades.")
     return me
 
 
@@ -53,7 +52,7 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
         "Clara paddles": "/chat/scout/trip?at=2",
         "yellow kayak": "/memory/notes?agent=scout",
         "of course": "/memory/state?area=user&prefix=boat",
-        "two blades": re.compile(r"/memory/knowledge\?doc=.+&seq=\d+"),
+        "two blades": re.compile(r"/memory/documents\?doc=.+&seq=\d+"),
         "dreams of": re.compile(r"/memory/entries\?agent=scout&entry=.+"),
     }
     for text, place in places.items():
@@ -63,7 +62,6 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     assert page.title() != "ran"
 
 
-@one_engine
 def test_the_search_is_in_the_address(web: Web, me: Scope) -> None:
     page = web.open("/search?q=kayak&kinds=notes,refs")
     hits = page.get_by_role("list", name="Found", exact=True).get_by_role("article")
@@ -85,7 +83,6 @@ def test_the_search_is_in_the_address(web: Web, me: Scope) -> None:
     expect(page.get_by_label("Search everything")).to_have_value("kayak")
 
 
-@one_engine
 def test_search_by_keyboard_and_without_a_server(web: Web, me: Scope) -> None:
     page = web.open("/search?q=kayak")
     box = page.get_by_label("Search everything")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from retain import Memory
-from retain.kinds.sessions import Session
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Memory
+from memorist.kinds.sessions import Session
+from testkit.browser import Web
 
 USER, AGENT = "default", "assistant"
 
@@ -49,7 +47,6 @@ def expect_answer(page: Page, text: str) -> None:
     expect(answer).to_be_visible()
 
 
-@pytest.mark.smoke
 def test_a_conversation_is_resumed(web: Web, memory: Memory) -> None:
     """After a reload, in a new window, after a server restart, on another device, without
     storage.
@@ -107,7 +104,6 @@ def test_two_windows_of_a_first_visit_share_a_conversation(web: Web, memory: Mem
     assert len(memory.scope(user=USER).sessions.list()) == 1
 
 
-@one_engine
 def test_a_new_conversation_in_another_window_is_announced(web: Web, memory: Memory) -> None:
     """A window writes only to the conversation that it shows, and offers to switch."""
     here = chat(web)
@@ -131,7 +127,6 @@ def test_a_new_conversation_in_another_window_is_announced(web: Web, memory: Mem
     assert stored(here) == active(memory).id
 
 
-@one_engine
 def test_a_browser_without_storage(web: Web, memory: Memory) -> None:
     """The server alone knows the active session."""
     web.page.add_init_script(
@@ -145,7 +140,6 @@ def test_a_browser_without_storage(web: Web, memory: Memory) -> None:
     assert len(memory.scope(user=USER).sessions.list()) == 1
 
 
-@pytest.mark.smoke
 def test_past_conversations(web: Web, memory: Memory) -> None:
     """Listed, searched by name and content, renamed, resumed and deleted."""
     me = memory.scope(user=USER, agent=AGENT)
@@ -185,7 +179,6 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
     assert page.evaluate(f"localStorage.getItem('chatDraft_{USER}_{porto.id}')") is None
 
 
-@one_engine
 def test_many_conversations(web: Web, memory: Memory) -> None:
     """Titles come from the first messages; loaded ones stay; one deleted elsewhere is reported."""
     me = memory.scope(user=USER, agent=AGENT)

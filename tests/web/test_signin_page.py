@@ -5,25 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from retain import Memory
-from retain.auth.api_keys import Keys
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Memory
+from testkit.browser import Web
 
 UNKNOWN = "Invalid key"
-
-
-def _sign_in(page: Page, key: str) -> None:
-    page.get_by_label("API key").fill(key)
-    page.get_by_role("button", name="Sign in").click()
 
 
 def _end(web: Web, key: str) -> None:
     """Revoke a key as another person would."""
     authenticator = web.server.config.app.state.authenticator  # type: ignore[union-attr]
-    Keys(authenticator.memory.database).revoke("default", key.split("_")[2])
+    authenticator.memory.scope(tenant="default").admin.keys.revoke(key.split("_")[2])
     authenticator.forget()
 
 
@@ -34,33 +27,34 @@ def test_signing_in_leads_to_the_requested_page(web: Web) -> None:
     key = web.key()
     page = web.device(signed_in=False)
     web.open("/operations/health", page)
-    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sign in to memorist")).to_be_visible()
     assert web.axe(page) == []
-    _sign_in(page, key[:-1] + ("a" if key[-1] != "a" else "b"))
+    web.sign_in(key[:-1] + ("a" if key[-1] != "a" else "b"), page)
     expect(page.get_by_text(UNKNOWN)).to_be_visible()
-    _sign_in(page, key)
+    web.sign_in(key, page)
     expect(page.get_by_role("link", name="Health")).to_have_attribute("aria-current", "page")
     assert page.url.endswith("/operations/health")
-    assert key not in page.evaluate(
-        "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie"
-    )
+    stored = "JSON.stringify({...localStorage, ...sessionStorage})"
+    assert key not in page.evaluate(stored)
+    assert page.evaluate("document.cookie") == ""
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     page.get_by_title("Switch user").click()
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sign in to memorist")).to_be_visible()
 
 
-@one_engine
 def test_a_missing_server_and_rate_limits_are_reported(web: Web) -> None:
     web.expects("401", "429", "ERR_CONNECTION_REFUSED")
     web.key()
     web.restart(rate_per_second=1.0)
     page = web.device(signed_in=False)
     web.open("/", page)
-    page.get_by_label("API key").fill("rtn_wrong")
+    page.get_by_label("API key").fill("mst_wrong")
     web.stop()
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("The server does not answer")).to_be_visible()
-    expect(page.get_by_label("API key")).to_have_value("rtn_wrong")
+    expect(page.get_by_label("API key")).to_have_value("mst_wrong")
     web.start()
     button = page.get_by_role("button", name=re.compile("Sign in|Try again"))
     for _ in range(3):
@@ -72,17 +66,14 @@ def test_a_missing_server_and_rate_limits_are_reported(web: Web) -> None:
     web.screens("signin", page)
 
 
-@one_engine
 def test_input_survives_an_expired_sign_in(web: Web) -> None:
     web.expects("401")
     first, second = web.key(), web.key()
-    page = web.device(signed_in=False)
-    web.open("/operations/audit", page)
-    _sign_in(page, first)
+    page = web.sign_in(first, path="/operations/audit")
     page.get_by_label("What", exact=True).fill("signin")
     expect(page.get_by_role("list", name="Audit records").get_by_role("button")).to_have_count(1)
     _end(web, first)
-    page.get_by_label("What", exact=True).fill("keys_create")
+    page.get_by_label("What", exact=True).fill("keys_add")
     dialog = page.get_by_role("dialog", name="Sign in again")
     expect(dialog).to_be_visible()
     assert web.axe(page) == []
@@ -91,21 +82,18 @@ def test_input_survives_an_expired_sign_in(web: Web) -> None:
     page.get_by_role("complementary", name="Signed out").get_by_role(
         "button", name="Sign in"
     ).click()
-    _sign_in(page, second)
+    web.sign_in(second, page)
     expect(dialog).to_be_hidden()
-    expect(page.get_by_label("What", exact=True)).to_have_value("keys_create")
+    expect(page.get_by_label("What", exact=True)).to_have_value("keys_add")
     page.get_by_label("What", exact=True).fill("signin")
     expect(page.get_by_role("list", name="Audit records").get_by_role("button")).to_have_count(2)
 
 
-@one_engine
 def test_a_rejected_write_is_repeated_after_signing_in(web: Web) -> None:
     """A write that was rejected because the sign-in had expired is made once."""
     web.expects("401")
     first, second = web.key(), web.key()
-    page = web.device(signed_in=False)
-    web.open("/operations/keys", page)
-    _sign_in(page, first)
+    page = web.sign_in(first, path="/operations/keys")
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("for the night")
     _end(web, first)
@@ -115,17 +103,16 @@ def test_a_rejected_write_is_repeated_after_signing_in(web: Web) -> None:
     again.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("dialog", name="Your new key")).to_be_visible()
     memory = web.server.config.app.state.memory  # type: ignore[union-attr]
-    assert [key.name for key in Keys(memory.database).list("default")].count("for the night") == 1
+    assert [key.name for key in memory.scope(tenant="default").admin.keys.list()].count(
+        "for the night"
+    ) == 1
 
 
-@one_engine
 def test_a_tab_follows_a_sign_in_in_another_tab(web: Web) -> None:
     """The CSRF token changes with a new sign-in; the older tab asks for it and continues."""
     web.expects("403")
     key = web.key()
-    page = web.device(signed_in=False)
-    web.open("/operations/keys", page)
-    _sign_in(page, key)
+    page = web.sign_in(key, path="/operations/keys")
     page.get_by_role("button", name="New key").click()
     other = page.context.new_page()
     web.open("/chat", other)
@@ -139,7 +126,6 @@ def test_a_tab_follows_a_sign_in_in_another_tab(web: Web) -> None:
     expect(page.get_by_role("dialog", name="Your new key")).to_be_visible()
 
 
-@one_engine
 def test_the_next_user_sees_no_data_of_the_previous_one(web: Web, memory: Memory) -> None:
     """P0: two keys of two tenants in one tab; drafts and conversations are separate."""
     web.expects("404")
@@ -148,23 +134,20 @@ def test_the_next_user_sees_no_data_of_the_previous_one(web: Web, memory: Memory
     memory.scope(tenant="default", user="default", agent="assistant").messages.append(
         "the one", "user", "The secret of the first"
     )
-    page = web.device(signed_in=False)
-    web.open("/chat/assistant/the one", page)
-    _sign_in(page, first)
+    page = web.sign_in(first, path="/chat/assistant/the one")
     expect(page.get_by_text("The secret of the first").first).to_be_visible()
     page.get_by_role("textbox", name="Message").fill("A draft of the first")
     page.get_by_title("Switch user").click()
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sign in to memorist")).to_be_visible()
     assert "first" not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
-    _sign_in(page, second)
+    web.sign_in(second, page)
     expect(page.get_by_role("textbox", name="Message")).to_have_value("")
     web.open("/chat/assistant/the one", page)
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
     expect(page.get_by_text("The secret of the first")).to_have_count(0)
 
 
-@one_engine
 def test_signing_out_without_a_server_is_reported(web: Web) -> None:
     web.expects("ERR_CONNECTION_REFUSED", "401")
     web.lock()
@@ -175,4 +158,4 @@ def test_signing_out_without_a_server_is_reported(web: Web) -> None:
     expect(page.get_by_role("dialog").get_by_text("The server does not answer")).to_be_visible()
     web.start()
     page.get_by_role("dialog").get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sign in to memorist")).to_be_visible()

@@ -9,14 +9,11 @@ import pytest
 from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
-from retain import Memory
-from retain.server import web_app
-from retain.server.app import create_app
-from tests.calling import HERE, URL, Calling
-from tests.conftest import one_engine
-from tests.web.browsing import Web
-
-pytestmark = one_engine
+from memorist import Memory
+from memorist.server.http.app import create_app
+from memorist.server.routes import web_app
+from testkit.apps import HERE, URL, Calling
+from testkit.browser import Web
 
 
 @pytest.fixture
@@ -24,7 +21,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A built site."""
     folder = tmp_path / "site"
     (folder / "assets").mkdir(parents=True)
-    (folder / "index.html").write_text("<!doctype html><title>retain</title>" + " " * 500)
+    (folder / "index.html").write_text("<!doctype html><title>memorist</title>" + " " * 500)
     (folder / "assets" / "index-a1B2_c3-.js").write_text("// " + "said " * 500)
     (folder / "assets" / "theme.js").write_text("1")
     (folder / "assets" / "notes.exe").write_text("not served")
@@ -96,10 +93,7 @@ def test_hashed_files_are_cached_forever(browser: TestClient) -> None:
     assert hashed.headers["X-Content-Type-Options"] == "nosniff"
     assert [
         web_app._HASHED.search(name) is None for name in ("app-settings.js", "a-b1234567.js")
-    ] == [
-        True,
-        False,
-    ]
+    ] == [True, False]
     assert browser.get("/assets/theme.js").headers["Cache-Control"] == "no-cache"
     again = browser.get("/", headers={"If-None-Match": browser.get("/").headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
@@ -137,16 +131,10 @@ def test_files_are_sent_in_an_accepted_encoding(
 @pytest.mark.parametrize(
     "path",
     [
-        "",
-        "../../secret.js",
-        "..%2f..%2fsecret.js",
-        "%2e%2e/%2e%2e/secret.js",
-        "/etc/passwd",
-        "notes.exe",
-        "no.js",
-        ".",
+        "", "../../secret.js", "..%2f..%2fsecret.js", "%2e%2e/%2e%2e/secret.js", "/etc/passwd",
+        "notes.exe", "no.js", ".",
     ],
-)
+)  # fmt: skip
 def test_only_files_of_the_site_are_served(browser: TestClient, path: str) -> None:
     value = browser.get(f"/assets/{path}")
     assert value.status_code == 404
@@ -170,13 +158,8 @@ def test_without_a_built_site_the_page_says_how_to_build_it(
         page = here.get(path)
         assert page.status_code == 200
         for item in (
-            "make site",
-            "Node.js 20",
-            "install retain again",
-            "/docs",
-            "/mcp",
-            "/healthz",
-        ):
+            "make site", "Node.js 20", "install memorist again", "/docs", "/mcp", "/healthz",
+        ):  # fmt: skip
             assert item in page.text
         assert "<script" not in page.text
         assert page.headers["Cache-Control"] == "no-cache"
@@ -208,3 +191,13 @@ def test_the_browser_blocks_injected_html_and_foreign_loads(web: Web) -> None:
         return new Promise(done => { one.onload = () => done("loaded"); one.onerror = () => done("refused") }) }"""
     assert web.page.evaluate(beacon) == "refused"
     assert any("x.png" in text and "violates" in text for text in web.wrong), web.wrong
+
+
+def test_errors_on_a_page_are_recorded(web: Web) -> None:
+    """Otherwise the browser tests would prove less than they claim."""
+    web.open("/healthz")
+    web.page.evaluate("console.error('broken')")
+    web.page.evaluate("fetch('http://127.0.0.2:1/beacon').catch(() => 0)")
+    assert any("broken" in text for text in web.wrong)
+    assert any("127.0.0.2:1/beacon" in text for text in web.wrong)
+    web.expects("broken", "beacon")

@@ -7,15 +7,13 @@ from typing import Any
 
 from playwright.sync_api import Request, expect
 
-from retain.models import Reply
-from retain.testing import ScriptedModel
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist.models import ModelReply
+from memorist.testing import ScriptedModel
+from testkit.browser import Web
 
 MOST_SCRIPT = 150_000
 
 
-@one_engine
 def test_the_script_size_of_the_first_page(web: Web) -> None:
     """Under 150 kB of compressed script on a first visit."""
     came: list[Request] = []
@@ -44,7 +42,7 @@ class SteppedModel(ScriptedModel):
         self.said: list[str] = []
         self.next = threading.Semaphore(0)
 
-    def converse(self, *given: Any, on_text: Any = None, **more: Any) -> Reply:
+    def converse(self, *given: Any, on_text: Any = None, **more: Any) -> ModelReply:
         """Send the answer word by word."""
         for word in ("one ", "two ", "three") if on_text else ():
             self.next.acquire(timeout=30)
@@ -53,7 +51,6 @@ class SteppedModel(ScriptedModel):
         return super().converse(*given, **more)
 
 
-@one_engine
 def test_each_word_is_shown_before_the_next_one_is_sent(web: Web) -> None:
     """Streaming shows a token as it arrives."""
     web.model = model = SteppedModel()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from playwright.sync_api import Route
 
-from tests.conftest import one_engine
-from tests.typescript import CLIENT, node
-from tests.web.browsing import Web
+from testkit.browser import Web
+from testkit.typescript import CLIENT, node
 
-pytestmark = one_engine
 PROGRAM = """async () => {
-  const { Retain } = await import("/client/index.js");
-  const me = new Retain({ url: location.origin }).scope({ user: "zoë", agent: "scout" });
+  const { Memorist } = await import("/client/index.js");
+  const me = new Memorist({ url: location.origin }).scope({ user: "zoë", agent: "scout" });
   const session = await me.sessions.resume();
   await me.messages.append(session.id, "user", "My sister Clara moved to Lisbon.");
   const { hits } = await me.search("where does Clara live", { limit: 1 });

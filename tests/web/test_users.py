@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from retain import Memory, Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from testkit.browser import Web
 
 
-def scope(memory: Memory, user: str, agent: str = "scout") -> Scope:
-    return memory.scope(tenant="default", user=user, agent=agent)
-
-
-def tell(memory: Memory, user: str, text: str = "I live in Ulm.") -> None:
+def tell(web: Web, user: str, text: str = "I live in Ulm.") -> None:
     """Store a conversation, a fact and a note for a user."""
-    me = scope(memory, user)
+    me = web.scope(user=user)
     session = me.sessions.add(label=f"Talk of {user}")
     me.messages.append(session.id, "user", text)
     me.entries.add(f"{user} likes tea.", kind="core")
@@ -32,33 +26,26 @@ def open_dialog(page: Page) -> None:
     expect(page.get_by_role("dialog", name="User")).to_be_visible()
 
 
-@one_engine
-@pytest.mark.smoke
-def test_the_page_opens_where_the_data_is(web: Web, memory: Memory) -> None:
-    """Not on an empty user "default": on the user and the agent that have data."""
-    tell(memory, "ada")
+def test_the_page_opens_where_the_data_is(web: Web) -> None:
+    """Not on an empty user "default", which comes first only when it has data."""
+    tell(web, "ada")
     page = web.open("/")
     expect(page).to_have_url(f"{web.url}/chat/scout")
     expect(page.get_by_title("Switch user")).to_have_text("ada")
     expect(page.get_by_role("list", name="Conversations", exact=True)).to_contain_text(
         "Talk of ada"
     )
-
-
-@one_engine
-def test_the_default_user_comes_first_when_it_has_data(web: Web, memory: Memory) -> None:
-    tell(memory, "default")
-    tell(memory, "ada")
-    page = web.open("/")
+    tell(web, "default")
+    web.open("/", page := web.device())
     expect(page.get_by_title("Switch user")).to_have_text("default")
+    web.open("/users/nobody")
+    expect(web.page.get_by_role("heading", name="Nothing is stored about nobody")).to_be_visible()
 
 
-@one_engine
-@pytest.mark.smoke
-def test_users_are_listed_with_counts_and_search(web: Web, memory: Memory) -> None:
+def test_users_are_listed_with_counts_and_search(web: Web) -> None:
     for name in ("ada", "bob", "clara"):
-        tell(memory, name)
-    scope(memory, "nobody").sessions.add("empty")
+        tell(web, name)
+    web.scope(user="nobody").sessions.add("empty")
     page = web.open("/users")
     rows = page.get_by_role("row")
     expect(rows).to_have_count(4)
@@ -82,10 +69,9 @@ def test_users_are_listed_with_counts_and_search(web: Web, memory: Memory) -> No
     assert web.axe() == []
 
 
-@one_engine
-def test_a_typing_error_does_not_start_a_memory(web: Web, memory: Memory) -> None:
+def test_a_typing_error_does_not_start_a_memory(web: Web) -> None:
     """An unknown name is used only after a confirmation."""
-    tell(memory, "alice")
+    tell(web, "alice")
     page = web.open("/")
     expect(page.get_by_title("Switch user")).to_have_text("alice")
     open_dialog(page)
@@ -97,7 +83,7 @@ def test_a_typing_error_does_not_start_a_memory(web: Web, memory: Memory) -> Non
     assert web.axe(inside="dialog[open]") == []
     page.keyboard.press("Escape")
     expect(page.get_by_title("Switch user")).to_have_text("alice")
-    assert scope(memory, "alcie").sessions.list().items == []
+    assert web.scope(user="alcie").sessions.list().items == []
     open_dialog(page)
     dialog.get_by_label("Find a user").fill("ali")
     dialog.get_by_role("button", name=re.compile("^alice")).click()
@@ -108,13 +94,10 @@ def test_a_typing_error_does_not_start_a_memory(web: Web, memory: Memory) -> Non
     expect(page.get_by_title("Switch user")).to_have_text("zoe")
 
 
-@one_engine
 @pytest.mark.smoke
-def test_a_user_is_exported_and_erased_from_the_page(
-    web: Web, memory: Memory, tmp_path: Path
-) -> None:
-    tell(memory, "ada", "CANARYada")
-    tell(memory, "bob")
+def test_a_user_is_exported_and_erased_from_the_page(web: Web, tmp_path: Path) -> None:
+    tell(web, "ada", "CANARYada")
+    tell(web, "bob")
     page = web.open("/users/ada")
     stored = page.get_by_role("list", name="What is stored")
     expect(stored.get_by_role("listitem").filter(has_text="Entries")).to_contain_text("1")
@@ -130,26 +113,19 @@ def test_a_user_is_exported_and_erased_from_the_page(
     dialog.get_by_label("Type “ada” to confirm").fill("ada")
     dialog.get_by_role("button", name="Erase", exact=True).click()
     expect(page.get_by_role("status", name="Receipt")).to_contain_text("is erased")
-    assert scope(memory, "ada").sessions.list().items == []
-    assert len(scope(memory, "bob").sessions.list().items) == 1
+    assert web.scope(user="ada").sessions.list().items == []
+    assert len(web.scope(user="bob").sessions.list().items) == 1
     web.open("/users")
     expect(page.get_by_role("row")).to_have_count(2)
 
 
-@one_engine
-def test_nothing_is_known_about_an_unknown_user(web: Web) -> None:
-    page = web.open("/users/nobody")
-    expect(page.get_by_role("heading", name="Nothing is stored about nobody")).to_be_visible()
-
-
-@one_engine
-def test_demo_data_is_added_and_removed_with_a_click(web: Web, memory: Memory) -> None:
+def test_demo_data_is_added_and_removed_with_a_click(web: Web) -> None:
     page = web.open("/users")
     page.get_by_role("button", name="Add demo data").click()
     expect(page.get_by_role("row").filter(has_text="demo")).to_be_visible()
     expect(page.get_by_title("Switch user")).to_have_text("demo")
-    assert len(scope(memory, "demo", "assistant").sessions.list().items) == 2
+    assert len(web.scope("assistant", user="demo").sessions.list().items) == 2
     page.get_by_role("button", name="Remove demo data").click()
     expect(page.get_by_role("heading", name="There are no users with data yet")).to_be_visible()
     expect(page.get_by_title("Switch user")).to_have_text("default")
-    assert scope(memory, "demo").sessions.list().items == []
+    assert web.scope(user="demo").sessions.list().items == []

@@ -20,22 +20,19 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from retain import Client
-from retain.base.version import VERSION
-from retain.server import web_app
-from tests.web.browsing import ROOT
+from memorist import Client
+from memorist.base.version import VERSION
+from memorist.server.routes import web_app
+from testkit.browser import ROOT
 
-FILES: tuple[str, ...] = (
-    "pyproject.toml",
-    "hatch_build.py",
-    "README.md",
-    "LICENSE",
+PACKAGE = "packages/memorist"
+PACKAGED = (
+    "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src/memorist/__init__.py",
+    "src/memorist/base/version.py", "src/memorist/search/static.LICENSE",
+)  # fmt: skip
+FILES = (
+    *(f"{PACKAGE}/{name}" for name in PACKAGED),
     "scripts/build_site.py",
-    "src/retain/__init__.py",
-    "src/retain/base/version.py",
-)
-FILES += (
-    "src/retain/search/static.LICENSE",
     "web/package.json",
     "web/package-lock.json",
     "web/index.html",
@@ -60,21 +57,21 @@ def project(tmp_path: Path) -> Path:
     for file in FILES:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
-    (root / ".gitignore").write_text("src/retain/server/site/\n")
+    (root / ".gitignore").write_text("packages/memorist/src/memorist/server/site/\n")
     return root
 
 
 def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
-    created, _ = pack("wheel", ROOT, tmp_path)
-    assert created.name == f"retain-{VERSION}-py3-none-any.whl"
+    created, _ = pack("wheel", ROOT / PACKAGE, tmp_path)
+    assert created.name == f"memorist-{VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(created) as wheel:
         names = wheel.namelist()
-        page = wheel.read("retain/server/site/index.html").decode()
-        metadata = wheel.read(f"retain-{VERSION}.dist-info/METADATA").decode()
+        page = wheel.read("memorist/server/site/index.html").decode()
+        metadata = wheel.read(f"memorist-{VERSION}.dist-info/METADATA").decode()
         assert f"Version: {VERSION}\n" in metadata
     loaded = re.findall(r'(?:src|href)="/([^"]*)"', page)
     assert any(re.fullmatch(r"assets/index-[\w-]{8}\.js", path) for path in loaded)
-    assert {f"retain/server/site/{path}" for path in loaded} <= set(names)
+    assert {f"memorist/server/site/{path}" for path in loaded} <= set(names)
     assert not [
         name for name in names if "node_modules" in name or name.startswith(("web/", "tests/"))
     ]
@@ -85,16 +82,16 @@ def test_one_command_serves_the_wheel(
     tmp_path: Path, chromium: Callable[[], Browser], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an empty environment with the extra `server`: the page, MCP and the client work."""
-    for name in [name for name in os.environ if name.startswith("RETAIN_")]:
+    for name in [name for name in os.environ if name.startswith("MEMORIST_")]:
         monkeypatch.delenv(name)
-    wheel, _ = pack("wheel", ROOT, tmp_path / "dist")
+    wheel, _ = pack("wheel", ROOT / PACKAGE, tmp_path / "dist")
     uv = shutil.which("uv") or str(ROOT / ".cache" / "uv" / "bin" / "uv")
-    encoder = ["--with", str(ROOT / "packages" / "retain-encoder")]
-    retain = [uv, "tool", "run", "--isolated", *encoder, "--from", f"{wheel}[server]", "retain"]
-    usage = subprocess.run(retain, cwd=tmp_path, capture_output=True, text=True, check=False)
+    encoder = ["--with", str(ROOT / "packages" / "memorist-encoder")]
+    memorist = [uv, "tool", "run", "--isolated", *encoder, "--from", f"{wheel}[server]", "memorist"]
+    usage = subprocess.run(memorist, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert usage.returncode == 0
-    assert usage.stdout.startswith("usage: retain")
-    command = [*retain, "serve", "--port", "0", "--json"]
+    assert usage.stdout.startswith("usage: memorist")
+    command = [*memorist, "serve", "--port", "0", "--json"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -126,40 +123,44 @@ def test_one_command_serves_the_wheel(
             assert hit.text == "My sister Clara moved to Lisbon."
         finally:
             process.terminate()
-    assert (tmp_path / "retain.db").exists()
+    assert (tmp_path / "memorist.db").exists()
 
 
 @pytest.mark.slow
 def test_without_node_the_wheel_has_no_page_and_a_warning(project: Path, tmp_path: Path) -> None:
-    created, text = pack("wheel", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
+    created, text = pack(
+        "wheel", project / PACKAGE, tmp_path / "out", PATH=str(tmp_path / "nothing")
+    )
     assert "THE WEB APP IS NOT IN THIS PACKAGE" in text
     assert "Node.js 20" in text
     with zipfile.ZipFile(created) as wheel:
-        assert "retain/__init__.py" in wheel.namelist()
+        assert "memorist/__init__.py" in wheel.namelist()
         assert not [name for name in wheel.namelist() if "server/site" in name]
 
 
 def test_the_sdist_has_the_sources_and_the_built_page(project: Path, tmp_path: Path) -> None:
     """A wheel made from it needs no Node.js."""
-    (project / "src/retain/server/site").mkdir(parents=True)
+    (project / "packages/memorist/src/memorist/server/site").mkdir(parents=True)
     for name in ("index.html", "stamp"):
-        (project / "src/retain/server/site" / name).write_text(name)
+        (project / "packages/memorist/src/memorist/server/site" / name).write_text(name)
     script = [
         sys.executable,
         "-c",
         "import build_site; build_site.STAMP.write_text(build_site.sources())",
     ]
     subprocess.run(script, cwd=project / "scripts", check=True)
-    created, text = pack("sdist", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
+    created, text = pack(
+        "sdist", project / PACKAGE, tmp_path / "out", PATH=str(tmp_path / "nothing")
+    )
     assert "the web app is built" in text
     with tarfile.open(created) as sdist:
         sdist.extractall(tmp_path / "there", filter="data")
     (root,) = (tmp_path / "there").iterdir()
-    assert {path for path in FILES if not (root / path).is_file()} == set()
+    assert {path for path in PACKAGED if not (root / path).is_file()} == set()
     wheel, text = pack("wheel", root, tmp_path / "again", PATH=str(tmp_path / "nothing"))
     assert "NOT IN THIS PACKAGE" not in text
     with zipfile.ZipFile(wheel) as result:
-        assert result.read("retain/server/site/index.html") == b"index.html"
+        assert result.read("memorist/server/site/index.html") == b"index.html"
 
 
 def test_a_server_starts_without_the_page(project: Path, tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_a_wheel_is_never_built_with_an_outdated_page(
     project: Path, tmp_path: Path, version: str | None
 ) -> None:
     """If nothing can be built, or the build fails, there is no wheel, and the error says why."""
-    built = project / "src/retain/server/site"
+    built = project / "packages/memorist/src/memorist/server/site"
     built.mkdir(parents=True)
     for name in ("index.html", "stamp"):
         (built / name).write_text("old")
@@ -213,7 +214,7 @@ def test_a_wheel_is_never_built_with_an_outdated_page(
     ]
     env = os.environ | {"PATH": str(bin)}
     done = subprocess.run(
-        command, cwd=project, env=env, capture_output=True, text=True, check=False
+        command, cwd=project / PACKAGE, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
     assert ("`npm ci --no-audit" if version else "build it again or remove it") in done.stderr

@@ -7,17 +7,16 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from retain import Memory, Scope
-from tests.conftest import one_engine
-from tests.web.browsing import Web
+from memorist import Scope
+from testkit.browser import Web
 
 QUESTION = "Where does my sister Clara live?"
 SCRIPT = "<img src=x onerror=\"document.title = 'ran'\"> ![beacon](http://127.0.0.2:1/beacon)"
 
 
 @pytest.fixture
-def me(memory: Memory) -> Scope:
-    me = memory.scope(tenant="default", user="default", agent="scout")
+def me(web: Web) -> Scope:
+    me = web.me
     me.agents.add("scout", prompt=f"You scout ahead. {SCRIPT}")
     me.sessions.add("trip", label="A trip")
     me.messages.extend(
@@ -68,7 +67,6 @@ def row(web: Web, layer: str, what: str) -> Locator:
     )
 
 
-@pytest.mark.smoke
 def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
     """Question, answer, model call, a bar by layers, and source, reason, score and cost of
     each item.
@@ -120,7 +118,6 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
     assert page.title() != "ran"
 
 
-@one_engine
 def test_facts_are_a_layer_of_their_own(web: Web, me: Scope) -> None:
     """Each fact of the profile has its text, a note if it has changed, and a link to its page."""
     fact = me.facts.add("Clara plays the cello.", subject="Clara")
@@ -136,7 +133,6 @@ def test_facts_are_a_layer_of_their_own(web: Web, me: Scope) -> None:
     expect(page.get_by_role("region", name="Linked fact")).to_contain_text("Clara plays the cello.")
 
 
-@one_engine
 def test_messages_link_to_turns_and_turns_to_each_other(web: Web, me: Scope) -> None:
     web.open(saved_turn(me))
     second = saved_turn(me, 2000)
@@ -156,7 +152,6 @@ def test_messages_link_to_turns_and_turns_to_each_other(web: Web, me: Scope) -> 
     expect(page.get_by_role("alert")).to_contain_text("turn")
 
 
-@pytest.mark.smoke
 def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
     """Without a model and without storing anything; a smaller budget shows the omitted items."""
     web.model = None
@@ -193,7 +188,6 @@ def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
     assert page.title() != "ran"
 
 
-@one_engine
 def test_the_context_of_a_draft_in_the_chat(web: Web, me: Scope) -> None:
     page = web.open("/chat/scout/now")
     page.get_by_label("Message", exact=True).fill(QUESTION)
@@ -204,22 +198,3 @@ def test_the_context_of_a_draft_in_the_chat(web: Web, me: Scope) -> None:
     page.get_by_label("Conversation", exact=True).select_option("A trip")
     page.wait_for_url("**/why?session=trip")
     expect(page.get_by_label("Message to preview")).to_have_value(QUESTION)
-
-
-@one_engine
-def test_the_page_is_accessible_and_fits_a_phone(web: Web, me: Scope) -> None:
-    """Axe finds nothing serious; nothing scrolls sideways; without a conversation the page says how
-    to start.
-    """
-    where = saved_turn(me, 2000)
-    page = web.open("/why?agent=nobody")
-    expect(page.get_by_role("link", name="Talk to nobody")).to_be_visible()
-    web.open("/why?session=now&message=Where")
-    expect(page.get_by_role("heading", name="Contents, in prompt order")).to_be_visible()
-    web.open(where)
-    expect(page.get_by_role("heading", name="Contents, in prompt order")).to_be_visible()
-    row(web, "Recalled", "Message 1").locator("summary").click()
-    assert web.axe() == []
-    web.screens("why-recalled")
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.querySelector('main').scrollWidth") <= 390

@@ -1,7 +1,7 @@
-// Vercel AI SDK: middleware that gives any model a memory. Run it against a server: RETAIN_URL=… node examples/ai-sdk.ts
+// Vercel AI SDK: middleware that gives any model a memory. Run it against a server: MEMORIST_URL=… node examples/ai-sdk.ts
 import { generateText, type LanguageModelMiddleware, streamText, wrapLanguageModel } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
-import { type ContextAnswer, Retain, type Scope } from "retain-client";
+import { type ContextAnswer, Memorist, type Scope } from "memorist-client";
 
 /** Before a call, add what the session remembers; after it, save the turn. */
 export function memory(scope: Scope, session: string): LanguageModelMiddleware {
@@ -77,7 +77,7 @@ const model = new MockLanguageModelV4({
   }),
 });
 
-const me = new Retain({ url: process.env.RETAIN_URL ?? "http://127.0.0.1:7700" }).scope({
+const me = new Memorist({ url: process.env.MEMORIST_URL ?? "http://127.0.0.1:7700" }).scope({
   user: "ada",
   agent: "scout",
 });

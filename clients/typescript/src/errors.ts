@@ -4,8 +4,8 @@ import type { ErrorCode } from "./verbs.js";
 export type { ErrorCode };
 
 /** A failed request. `code` is the kind of error, such as `not-found`. */
-export class RetainError extends Error {
-  override readonly name = "RetainError";
+export class MemoristError extends Error {
+  override readonly name = "MemoristError";
   readonly code: ErrorCode;
   /** The HTTP status; 0 if the server did not answer. */
   readonly status: number;
@@ -51,13 +51,13 @@ const CODES: Record<number, ErrorCode> = {
 };
 
 /** The error of a response, which may come from a proxy and have any format. */
-export function toError(status: number, headers: Headers, text: string): RetainError {
+export function toError(status: number, headers: Headers, text: string): MemoristError {
   const problem = parseObject(text);
   const textOf = (name: string) => (typeof problem[name] === "string" ? (problem[name] as string) : undefined);
   const location = headers.get("location");
   let detail = textOf("detail") ?? `The server answered ${status}.`;
   if (location && status < 400) detail += ` It redirects to ${location}: use that address for the client.`;
-  return new RetainError({
+  return new MemoristError({
     code: (textOf("type")?.split("/").pop() || codeOf(status)) as ErrorCode,
     status,
     title: textOf("title") ?? "Failed",
@@ -69,15 +69,15 @@ export function toError(status: number, headers: Headers, text: string): RetainE
 }
 
 /** The error of an `error` event of a chat, which names the class of the error. */
-export function errorOfEvent(data: { type: string; detail: string; status: number }): RetainError {
+export function errorOfEvent(data: { type: string; detail: string; status: number }): MemoristError {
   const code = data.type.replace(/(?<=[a-z])(?=[A-Z])/g, "-").toLowerCase();
-  return new RetainError({ ...data, code: code as ErrorCode, title: "No answer" });
+  return new MemoristError({ ...data, code: code as ErrorCode, title: "No answer" });
 }
 
-/** The error of a server that does not answer, breaks off, or is not a retain server. */
-export function unreachableError(url: string, problem: string): RetainError {
+/** The error of a server that does not answer, breaks off, or is not a memorist server. */
+export function unreachableError(url: string, problem: string): MemoristError {
   const detail = `The server at ${url} ${problem}.`;
-  return new RetainError({ code: "no-server", status: 0, title: "No server", detail });
+  return new MemoristError({ code: "no-server", status: 0, title: "No server", detail });
 }
 
 /** The seconds of a `Retry-After` header: a number, or a date. */
@@ -88,7 +88,7 @@ function retryAfterSeconds(header: string | null): number {
 }
 
 const codeOf = (status: number): ErrorCode =>
-  CODES[status] ?? (status >= 400 && status < 500 ? "invalid" : "retain-error");
+  CODES[status] ?? (status >= 400 && status < 500 ? "invalid" : "memorist-error");
 
 function parseObject(text: string): Record<string, unknown> {
   try {

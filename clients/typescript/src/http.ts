@@ -1,16 +1,16 @@
 // Requests: headers, retries, timeouts and streams of events.
-import { RetainError, toError, unreachableError } from "./errors.js";
+import { MemoristError, toError, unreachableError } from "./errors.js";
 import type { Owner } from "./types.js";
 
-export type RetainOptions = {
+export type MemoristOptions = {
   /** The address of the server, such as http://127.0.0.1:7700. */
   url: string;
-  /** The API key. Default: the environment variable RETAIN_KEY, where there is one. */
+  /** The API key. Default: the environment variable MEMORIST_KEY, where there is one. */
   apiKey?: string | undefined;
   /** Timeout of a request in milliseconds. Default: 30000. */
   timeout?: number | undefined;
-  /** How often a request is sent again after a temporary failure. Default: 3. */
-  retries?: number | undefined;
+  /** For how many milliseconds after a temporary failure a request is sent again. Default: 15000; 0 for never. */
+  retryFor?: number | undefined;
   /** Replaces the global fetch. */
   fetch?: typeof fetch | undefined;
 };
@@ -38,26 +38,25 @@ export type ServerEvent = { id: number; event: string; data: Record<string, unkn
 type WithProcess = { process?: { env: Record<string, string | undefined> } };
 
 const MAX_PAUSE_SECONDS = 5; // in addition to Retry-After
-const MAX_RETRY_AFTER_SECONDS = 30;
 const MAX_SILENCE_MS = 60_000; // of a stream, which sends a heartbeat every few seconds
 const RETRIED_STATUSES = [429, 503];
 const CONTENT_TYPES = ["application/json", "application/octet-stream", "application/jsonl", ""];
 
 export class Http {
   readonly url: string;
-  readonly retries: number;
+  readonly #retryFor: number;
   readonly #timeout: number;
   readonly #apiKey: string;
   readonly #fetch: typeof fetch;
 
-  constructor(options: RetainOptions) {
+  constructor(options: MemoristOptions) {
     if (!/^https?:\/\/[^/]/.test(options.url)) {
       throw new TypeError(`url: must begin with http:// or https:// and name a server, not "${options.url}".`);
     }
     this.url = options.url.replace(/\/+$/, "");
-    this.retries = options.retries ?? 3;
+    this.#retryFor = options.retryFor ?? 15_000;
     this.#timeout = options.timeout ?? 30_000;
-    this.#apiKey = options.apiKey ?? (globalThis as WithProcess).process?.env.RETAIN_KEY ?? "";
+    this.#apiKey = options.apiKey ?? (globalThis as WithProcess).process?.env.MEMORIST_KEY ?? "";
     if (!/^[\x20-\x7e]*$/.test(this.#apiKey)) {
       throw new TypeError("apiKey: contains characters that are not valid in a key; copy it again.");
     }
@@ -67,27 +66,28 @@ export class Http {
   /** Send a request, retry it after a temporary failure, and return the response. */
   async send(request: HttpRequest): Promise<HttpResponse> {
     const init = this.#init(request);
-    for (let retriesLeft = this.retries; ; retriesLeft--) {
+    const retries = this.retries();
+    for (;;) {
       let response: HttpResponse;
       try {
         response = await this.#attempt(request, init);
       } catch (error) {
         request.signal?.throwIfAborted();
         const failure = noAnswer(this.url, error);
-        if (!retriesLeft || request.isRepeatable === false) throw failure;
-        await this.backOff(retriesLeft - 1, failure, request.signal);
+        if (request.isRepeatable === false) throw failure;
+        await pause(retries.secondsBefore(failure), request.signal);
         continue;
       }
       if (response.status < 200 || response.status >= 300) {
         const failure = toError(response.status, response.headers, new TextDecoder().decode(response.bytes));
         const mayHaveHappened = failure.code === "in-doubt" && request.isRepeatable === false;
-        if (!retriesLeft || mayHaveHappened || !isTemporary(failure, RETRIED_STATUSES)) throw failure;
-        await this.backOff(retriesLeft - 1, failure, request.signal);
+        if (mayHaveHappened || !RETRIED_STATUSES.includes(failure.status)) throw failure;
+        await pause(retries.secondsBefore(failure), request.signal);
         continue;
       }
       const contentType = (response.headers.get("content-type") ?? "").split(";")[0] ?? "";
       if (!CONTENT_TYPES.includes(contentType.trim())) {
-        throw unreachableError(this.url, `is not a retain server: it sent ${contentType}`);
+        throw unreachableError(this.url, `is not a memorist server: it sent ${contentType}`);
       }
       return response;
     }
@@ -113,19 +113,16 @@ export class Http {
       }
     } catch (error) {
       request.signal?.throwIfAborted();
-      throw error instanceof RetainError ? error : noAnswer(this.url, error);
+      throw error instanceof MemoristError ? error : noAnswer(this.url, error);
     } finally {
       silence.stop();
       silence.abort(); // closes the connection if the caller stopped reading
     }
   }
 
-  /** Wait before a retry: as long as the server asks, and some time by chance, longer with each attempt. */
-  backOff(retriesLeft: number, failure: RetainError, signal?: AbortSignal): Promise<void> {
-    const attempt = this.retries - retriesLeft - 1;
-    const jitter = Math.min(0.1 * 4 ** attempt, MAX_PAUSE_SECONDS) * (0.5 + Math.random() / 2);
-    const retryAfter = failure.retryAfter ?? (failure.status ? 1 : 0);
-    return pause(retryAfter + jitter, signal);
+  /** The retries of one request. */
+  retries(): Retries {
+    return new Retries(this.#retryFor);
   }
 
   async #attempt(request: HttpRequest, init: RequestInit): Promise<HttpResponse> {
@@ -163,6 +160,38 @@ export class Http {
   }
 }
 
+/** The pauses between the attempts of a request, for some time after its first failure. */
+export class Retries {
+  readonly #milliseconds: number;
+  #end: number | undefined;
+  #attempt = 0;
+
+  constructor(milliseconds: number) {
+    this.#milliseconds = milliseconds;
+  }
+
+  /** The seconds before the next attempt: those that the server asks for, and some by chance, more each time.
+   *
+   * Throws the failure if the time is over, or would be.
+   */
+  secondsBefore(failure: MemoristError): number {
+    const now = performance.now();
+    this.#end ??= now + this.#milliseconds;
+    const secondsLeft = (this.#end - now) / 1000;
+    const retryAfter = failure.retryAfter ?? (failure.status ? 1 : 0);
+    if (secondsLeft <= retryAfter) throw failure;
+    const jitter = Math.min(0.1 * 4 ** this.#attempt, MAX_PAUSE_SECONDS) * (0.5 + Math.random() / 2);
+    this.#attempt += 1;
+    return Math.min(retryAfter + jitter, secondsLeft);
+  }
+
+  /** Begin anew after progress. */
+  reset(): void {
+    this.#end = undefined;
+    this.#attempt = 0;
+  }
+}
+
 /** A signal that aborts after some time without a restart, or with another signal. */
 class Timeout {
   readonly signal: AbortSignal;
@@ -192,8 +221,8 @@ const isHeaderSafe = (name: string) => /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/
 
 function ownerHeaders({ user, agent }: Owner = {}): Record<string, string> {
   const headers: Record<string, string> = {};
-  if (user !== undefined && isHeaderSafe(user)) headers["X-Retain-User"] = user;
-  if (agent !== undefined && isHeaderSafe(agent)) headers["X-Retain-Agent"] = agent;
+  if (user !== undefined && isHeaderSafe(user)) headers["X-Memorist-User"] = user;
+  if (agent !== undefined && isHeaderSafe(agent)) headers["X-Memorist-Agent"] = agent;
   return headers;
 }
 
@@ -213,19 +242,14 @@ function queryValue(value: unknown): string | undefined {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** Return true for an error with one of the statuses and without a long Retry-After. */
-export function isTemporary(error: RetainError, statuses: number[]): boolean {
-  return statuses.includes(error.status) && (error.retryAfter ?? 0) <= MAX_RETRY_AFTER_SECONDS;
-}
-
-function noAnswer(url: string, error: unknown): RetainError {
+function noAnswer(url: string, error: unknown): MemoristError {
   let reason = String(error);
   if (error instanceof Error) reason = error.cause instanceof Error ? error.cause.message : error.message;
   return unreachableError(url, `does not answer: ${reason}`);
 }
 
 /** Wait for some seconds, or until the signal is aborted. */
-function pause(seconds: number, signal?: AbortSignal): Promise<void> {
+export function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const cancel = () => {

@@ -1,13 +1,13 @@
-// The client: `new Retain({ url, apiKey }).scope({ user, agent })` has the verbs of the Python library.
+// The client: `new Memorist({ url, apiKey }).scope({ user, agent })` has the verbs of the Python library.
 import { Api } from "./api.js";
-import { errorOfEvent, RetainError, unreachableError } from "./errors.js";
-import { Http, isTemporary, type RetainOptions } from "./http.js";
+import { errorOfEvent, MemoristError, unreachableError } from "./errors.js";
+import { Http, type MemoristOptions, pause } from "./http.js";
 import type { paths, Reply } from "./schema.js";
 import type { ChatEvent, ChatOptions, InputOf, Method, OutputOf, Owner, PathWith, RequestOptions } from "./types.js";
 import { ScopeVerbs } from "./verbs.js";
 
-export { type ErrorCode, RetainError } from "./errors.js";
-export type { RetainOptions } from "./http.js";
+export { type ErrorCode, MemoristError } from "./errors.js";
+export type { MemoristOptions } from "./http.js";
 export { type Page, Pages } from "./pages.js";
 export type * from "./schema.js";
 export type * from "./types.js";
@@ -16,11 +16,11 @@ export * from "./verbs.js";
 /** Statuses after which a turn is resumed: its key protects it. 0 is a server that does not answer. */
 const RESUMED_STATUSES = [0, 429, 502, 503, 504];
 
-/** A connection to a retain server. */
-export class Retain {
+/** A connection to a memorist server. */
+export class Memorist {
   readonly #http: Http;
 
-  constructor(options: RetainOptions) {
+  constructor(options: MemoristOptions) {
     this.#http = new Http(options);
   }
 
@@ -73,14 +73,14 @@ export class Scope extends ScopeVerbs {
     const key = options.key ?? crypto.randomUUID();
     const body = { message, session_id: session, user, agent_id: agents ? undefined : agent, key, agents, images };
     const start = { method: "POST", path: "/api/chat", body: { ...body, stream: true } };
-    let firstError: RetainError | undefined;
+    let firstError: MemoristError | undefined;
     let isAnswered = false;
     let resumePath = "";
     let lastId = 0;
-    let retriesLeft = this.api.http.retries;
-    let restartsLeft = this.api.http.retries; // a new event does not reset it
+    const retries = this.api.http.retries();
+    const restarts = this.api.http.retries(); // a new event does not reset them
     for (;;) {
-      let failure: RetainError | undefined;
+      let pauseSeconds: number | undefined;
       const request = resumePath ? { method: "GET", path: resumePath, owner: this.api.owner } : start;
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (lastId) headers["Last-Event-ID"] = String(lastId);
@@ -90,20 +90,21 @@ export class Scope extends ScopeVerbs {
             if (firstError && !isAnswered) throw firstError;
             return;
           }
-          if (id > lastId) retriesLeft = this.api.http.retries;
+          if (id > lastId) retries.reset();
           lastId = id;
           const event = parsed as unknown as ChatEvent;
           if (event.event === "start") resumePath = event.data.resume;
           if (event.event === "message") isAnswered = true;
           if (event.event === "error") {
             const error = errorOfEvent(event.data);
-            if (error.code === "overloaded" && !agents && restartsLeft) {
+            if (error.code === "overloaded" && !agents) {
               // The server is shutting down. The same request with the same key continues the turn at another one.
-              restartsLeft -= 1;
+              firstError = error; // it ends the turn if the time for restarts is over
+              pauseSeconds = restarts.secondsBefore(error);
+              firstError = undefined;
               start.body.session_id = event.data.session_id;
               resumePath = "";
               lastId = 0;
-              failure = error;
               break;
             }
             firstError ??= error;
@@ -111,14 +112,15 @@ export class Scope extends ScopeVerbs {
           yield event;
           options.signal?.throwIfAborted(); // further events may have arrived already
         }
-        if (!failure) throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");
+        if (pauseSeconds === undefined) {
+          throw unreachableError(this.api.http.url, "closed the stream before the end of the answer");
+        }
       } catch (error) {
-        if (!(error instanceof RetainError) || error === firstError) throw error;
-        if (!retriesLeft || !isTemporary(error, RESUMED_STATUSES)) throw error;
-        failure = error;
-        retriesLeft -= 1;
+        if (!(error instanceof MemoristError) || error === firstError) throw error;
+        if (!RESUMED_STATUSES.includes(error.status)) throw error;
+        pauseSeconds = retries.secondsBefore(error);
       }
-      await this.api.http.backOff(Math.min(retriesLeft, restartsLeft), failure, signal);
+      await pause(pauseSeconds, signal);
     }
   }
 }

@@ -4,6 +4,227 @@
  */
 
 export interface paths {
+    "/api/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return the context for a new message, within a budget of tokens, and its report.
+         * @description Return the context for a new message, within a budget of tokens, and its report.
+         *
+         *     `others` are the other agents of a group conversation.
+         *
+         *     On the command line: `memorist context --session trip --message "What next?" --budget 4000`
+         */
+        post: operations["context"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search all memories of the scope by words and by meaning; return the best hits first.
+         * @description Search all memories of the scope by words and by meaning; return the best hits first.
+         *
+         *     `facts` of the result has up to three facts beside the hits, unless `kinds` leaves them out.
+         *
+         *     kinds:     some of messages, facts, notes, entries, refs, state, items, documents and graph
+         *     at:        when the question is asked (default: now); "last week" is relative to it
+         *     min_score: leave out hits with a lower score, from 0 to 1
+         *
+         *     On the command line: `memorist search 'where does my sister live' --user ada`
+         */
+        post: operations["search"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/turns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the turns of a session, newest first; with `seq`, only those of one message.
+         * @description Return the turns of a session, newest first; with `seq`, only those of one message.
+         *
+         *     That is the turn that contains the message. For a user message that was saved by itself, as
+         *     a chat does, returns the turns that answered it: those before the next user message, one
+         *     for each agent that answered.
+         *
+         *     On the command line: `memorist turns list trip --seq 4`
+         */
+        get: operations["turns_list"];
+        put?: never;
+        /**
+         * Save a turn in one write: messages, references to large outputs, model call, report.
+         * @description Save a turn in one write: messages, references to large outputs, model call, report.
+         */
+        post: operations["save_turn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the tenant's agents, by name.
+         * @description Return the tenant's agents, by name.
+         *
+         *     On the command line: `memorist agents list`
+         */
+        get: operations["agents_list"];
+        put?: never;
+        /**
+         * Add an agent.
+         * @description Add an agent.
+         *
+         *     On the command line: `memorist agents add scout --prompt "You scout ahead." --tools search_memory,save_to_core`
+         */
+        post: operations["agents_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return one agent by its name.
+         * @description Return one agent by its name.
+         *
+         *     On the command line: `memorist agents get scout --json`
+         */
+        get: operations["agents_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove the configuration of an agent; its conversations stay.
+         * @description Remove the configuration of an agent; its conversations stay.
+         *
+         *     On the command line: `memorist agents remove scout`
+         */
+        delete: operations["agents_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the given fields of an agent; with `if_version`, only if it has that version.
+         * @description Change the given fields of an agent; with `if_version`, only if it has that version.
+         *
+         *     On the command line: `memorist agents edit scout --model gpt-5-mini --if-version 1`
+         */
+        patch: operations["agents_edit"];
+        trace?: never;
+    };
+    "/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return sessions, most recently used first.
+         * @description Return sessions, most recently used first.
+         *
+         *     With `search`, only sessions whose label or id contains all its words. With `spoken`, only
+         *     sessions that have messages.
+         *
+         *     On the command line: `memorist sessions list --user ada --search lisbon`
+         */
+        get: operations["sessions_list"];
+        put?: never;
+        /**
+         * Start a session and make it the active session; a client may choose the `id`.
+         * @description Start a session and make it the active session; a client may choose the `id`.
+         *
+         *     On the command line: `memorist sessions add trip --user ada --agent scout --label 'A trip'`
+         */
+        post: operations["sessions_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return the active session of the scope's user and agent, or a new session.
+         * @description Return the active session of the scope's user and agent, or a new session.
+         *
+         *     A `stored_id` that is not the active session's is stale and is ignored.
+         *
+         *     On the command line: `memorist sessions resume --user ada --agent scout`
+         */
+        post: operations["sessions_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/active": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the active session of the scope's user and agent.
+         * @description Return the active session of the scope's user and agent.
+         *
+         *     On the command line: `memorist sessions active --user ada --agent scout`
+         */
+        get: operations["sessions_active"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sessions/{id}/activate": {
         parameters: {
             query?: never;
@@ -17,10 +238,82 @@ export interface paths {
          * Make a session the active session of its user and agent.
          * @description Make a session the active session of its user and agent.
          *
-         *     On the command line: `retain sessions activate trip`
+         *     On the command line: `memorist sessions activate trip`
          */
         post: operations["sessions_activate"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return one session by its id.
+         * @description Return one session by its id.
+         *
+         *     On the command line: `memorist sessions get trip --json`
+         */
+        get: operations["sessions_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a session and everything in it.
+         * @description Delete a session and everything in it.
+         *
+         *     On the command line: `memorist sessions remove trip`
+         */
+        delete: operations["sessions_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the label or the attributes of a session.
+         * @description Change the label or the attributes of a session.
+         *
+         *     On the command line: `memorist sessions edit trip --label 'Lisbon' --attributes '{"pinned": true}'`
+         */
+        patch: operations["sessions_edit"];
+        trace?: never;
+    };
+    "/api/messages/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return messages from the start of the session, page by page.
+         * @description Return messages from the start of the session, page by page.
+         *
+         *     On the command line: `memorist messages list trip --limit 50 --json`
+         */
+        get: operations["messages_list"];
+        put?: never;
+        /**
+         * Add one message at the end of a session.
+         * @description Add one message at the end of a session.
+         *
+         *     With a `key`, a repeated call changes nothing and returns the first result.
+         *
+         *     On the command line: `memorist messages append trip user "Where do we go?" --key turn-1`
+         */
+        post: operations["messages_append"];
+        /**
+         * Remove every message of a session, with its summaries and turns, and return their number.
+         * @description Remove every message of a session, with its summaries and turns, and return their number.
+         *
+         *     New messages continue the numbering.
+         *
+         *     On the command line: `memorist messages clear trip`
+         */
+        delete: operations["messages_clear"];
         options?: never;
         head?: never;
         patch?: never;
@@ -39,7 +332,7 @@ export interface paths {
          * Add several messages at the end of a session, all or none, with consecutive numbers.
          * @description Add several messages at the end of a session, all or none, with consecutive numbers.
          *
-         *     On the command line: `retain messages extend trip turns.jsonl --key turn-2`
+         *     On the command line: `memorist messages extend trip turns.jsonl --key turn-2`
          */
         post: operations["messages_extend"];
         delete?: never;
@@ -67,12 +360,42 @@ export interface paths {
          *
          *     Limits combine, and the narrowest counts; without any, returns the whole session.
          *
-         *     On the command line: `retain messages window trip --last 20 --turns-only`
+         *     On the command line: `memorist messages window trip --last 20 --turns-only`
          */
         get: operations["messages_window"];
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/messages/{session}/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return one message by its number.
+         * @description Return one message by its number.
+         *
+         *     On the command line: `memorist messages get trip 1`
+         */
+        get: operations["messages_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove one message.
+         * @description Remove one message.
+         *
+         *     Its number is not used again. A summary that covers it is not changed.
+         *
+         *     On the command line: `memorist messages remove trip 1`
+         */
+        delete: operations["messages_remove"];
         options?: never;
         head?: never;
         patch?: never;
@@ -91,7 +414,7 @@ export interface paths {
          * Remove the newest message and return it; concurrent calls return different messages.
          * @description Remove the newest message and return it; concurrent calls return different messages.
          *
-         *     On the command line: `retain messages pop trip`
+         *     On the command line: `memorist messages pop trip`
          */
         post: operations["messages_pop"];
         delete?: never;
@@ -100,7 +423,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/summaries/{session}/all": {
+    "/api/summaries/{session}": {
         parameters: {
             query?: never;
             header?: never;
@@ -108,12 +431,34 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return every summary of a session, newest first.
-         * @description Return every summary of a session, newest first.
+         * Return the newest summary of a session; number 0 and empty text before the first.
+         * @description Return the newest summary of a session; number 0 and empty text before the first.
          *
-         *     On the command line: `retain summaries list trip --limit 5`
+         *     On the command line: `memorist summaries get trip`
          */
-        get: operations["summaries_list"];
+        get: operations["summaries_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/summaries/{session}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the messages that the summary covers; with `number`, those that one fold added.
+         * @description Return the messages that the summary covers; with `number`, those that one fold added.
+         *
+         *     On the command line: `memorist summaries expand trip --limit 50`
+         */
+        get: operations["summaries_expand"];
         put?: never;
         post?: never;
         delete?: never;
@@ -139,7 +484,7 @@ export interface paths {
          *     summary unchanged if nothing is due or another process folds the session. Raises
          *     `ModelError` and changes nothing if the model fails.
          *
-         *     On the command line: `retain summaries fold trip --force`
+         *     On the command line: `memorist summaries fold trip --force`
          */
         post: operations["summaries_fold"];
         delete?: never;
@@ -148,7 +493,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/summaries/{session}/messages": {
+    "/api/summaries/{session}/all": {
         parameters: {
             query?: never;
             header?: never;
@@ -156,12 +501,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the messages that the summary covers; with `number`, those that one fold added.
-         * @description Return the messages that the summary covers; with `number`, those that one fold added.
+         * Return every summary of a session, newest first.
+         * @description Return every summary of a session, newest first.
          *
-         *     On the command line: `retain summaries expand trip --limit 50`
+         *     On the command line: `memorist summaries list trip --limit 5`
          */
-        get: operations["summaries_expand"];
+        get: operations["summaries_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -170,7 +515,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/facts/{id}/history": {
+    "/api/notes": {
         parameters: {
             query?: never;
             header?: never;
@@ -178,374 +523,27 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return every change of a fact and of those that it replaced or that replaced it.
-         * @description Return every change of a fact and of those that it replaced or that replaced it.
+         * Return the document; empty, at version 0, if there are no notes yet.
+         * @description Return the document; empty, at version 0, if there are no notes yet.
          *
-         *     On the command line: `retain facts history 0199…`
+         *     On the command line: `memorist notes read --user ada --agent scout > notes.md`
          */
-        get: operations["facts_history"];
-        put?: never;
+        get: operations["notes_read"];
+        /**
+         * Set the whole document.
+         * @description Set the whole document.
+         *
+         *     On the command line: `memorist notes overwrite "# Preferences" --user ada --agent scout`
+         */
+        put: operations["notes_overwrite"];
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/facts/{id}/correct": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
         /**
-         * Replace a fact by a corrected fact, and return the new fact.
-         * @description Replace a fact by a corrected fact, and return the new fact.
+         * Empty the document; its versions stay.
+         * @description Empty the document; its versions stay.
          *
-         *     since: the time of the change; without it, the fact was never true
-         *
-         *     A person's correction is confirmed. Only a person can correct a confirmed fact.
-         *
-         *     On the command line: `retain facts correct 0199… "Clara lives in Porto." --since 2026-05-01T00:00:00Z`
+         *     On the command line: `memorist notes clear --user ada --agent scout`
          */
-        post: operations["facts_correct"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/facts/{id}/retract": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Retract a fact that is not true. The fact that it replaced is true again.
-         * @description Retract a fact that is not true. The fact that it replaced is true again.
-         *
-         *     On the command line: `retain facts retract 0199…`
-         */
-        post: operations["facts_retract"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/facts/{id}/confirm": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Confirm a fact, so that only a person can change it. A pending fact becomes active.
-         * @description Confirm a fact, so that only a person can change it. A pending fact becomes active.
-         *
-         *     Raises Conflict if another active fact has the same words.
-         *
-         *     On the command line: `retain facts confirm 0199…`
-         */
-        post: operations["facts_confirm"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/facts/{id}/undo": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Undo the last step that changed a fact, also for other facts that the step changed.
-         * @description Undo the last step that changed a fact, also for other facts that the step changed.
-         *
-         *     On the command line: `retain facts undo 0199…`
-         */
-        post: operations["facts_undo"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/entries/{id}/accept": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Accept an entry that waits for a review or was refused. Repeating changes nothing.
-         * @description Accept an entry that waits for a review or was refused. Repeating changes nothing.
-         *
-         *     if_version: accept only the version that was read
-         *
-         *     Only a person can accept: not an agent, an import or a tool. An entry for all users can only
-         *     be accepted by a scope without a user.
-         *
-         *     On the command line: `retain entries accept 0199… --if-version 2`
-         */
-        post: operations["entries_accept"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/entries/{id}/refuse": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
-         * @description Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
-         *
-         *     if_version: refuse only the version that was read
-         *
-         *     Only a person can refuse. If a program adds the same words again, they are not queued again.
-         *
-         *     On the command line: `retain entries refuse 0199…`
-         */
-        post: operations["entries_refuse"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/consolidations/{id}/accept": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Accept a proposal, even if it was refused or undone. Repeating changes nothing.
-         * @description Accept a proposal, even if it was refused or undone. Repeating changes nothing.
-         *
-         *     into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
-         *
-         *     If a person accepts, the text is used at once. If a program accepts a proposal from an
-         *     untrusted source, a core entry waits for review and a document is refused.
-         *
-         *     On the command line: `retain consolidations accept 0199…`
-         */
-        post: operations["consolidations_accept"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/consolidations/{id}/refuse": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Refuse a proposal; its entries expire and are not proposed again unless edited.
-         * @description Refuse a proposal; its entries expire and are not proposed again unless edited.
-         *
-         *     On the command line: `retain consolidations refuse 0199…`
-         */
-        post: operations["consolidations_refuse"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/consolidations/{id}/undo": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Remove the core entry or document that a proposal became; the journal stays.
-         * @description Remove the core entry or document that a proposal became; the journal stays.
-         *
-         *     Repeating changes nothing.
-         *
-         *     On the command line: `retain consolidations undo 0199…`
-         */
-        post: operations["consolidations_undo"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/refs/{key}/content": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the whole content, byte for byte.
-         * @description Return the whole content, byte for byte.
-         *
-         *     On the command line: `retain refs content npm-install-7f3a09c1 > install.log`
-         */
-        get: operations["refs_content"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/refs/{key}/info": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return a reference without its content.
-         * @description Return a reference without its content.
-         *
-         *     The key of a long message, as its placeholder in a prompt names it, returns that message.
-         *
-         *     On the command line: `retain refs info npm-install-7f3a09c1 --json`
-         */
-        get: operations["refs_info"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/knowledge/{id}/text": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the whole text of a document; Markdown if it was read from HTML.
-         * @description Return the whole text of a document; Markdown if it was read from HTML.
-         *
-         *     On the command line: `retain knowledge text 0199…`
-         */
-        get: operations["knowledge_text"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/knowledge/{id}/passages": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the chunks of a document in order.
-         * @description Return the chunks of a document in order.
-         *
-         *     seq:    only the chunk with this number
-         *     around: with `seq`, also this many chunks before and after it
-         *
-         *     On the command line: `retain knowledge passages 0199… --seq 12 --around 1`
-         */
-        get: operations["knowledge_passages"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/sessions/resume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Return the active session of the scope's user and agent, or a new session.
-         * @description Return the active session of the scope's user and agent, or a new session.
-         *
-         *     A `stored_id` that is not the active session's is stale and is ignored.
-         *
-         *     On the command line: `retain sessions resume --user ada --agent scout`
-         */
-        post: operations["sessions_resume"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/sessions/active": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the active session of the scope's user and agent.
-         * @description Return the active session of the scope's user and agent.
-         *
-         *     On the command line: `retain sessions active --user ada --agent scout`
-         */
-        get: operations["sessions_active"];
-        put?: never;
-        post?: never;
-        delete?: never;
+        delete: operations["notes_clear"];
         options?: never;
         head?: never;
         patch?: never;
@@ -564,7 +562,7 @@ export interface paths {
          * Add text at the end, after a blank line.
          * @description Add text at the end, after a blank line.
          *
-         *     On the command line: `retain notes append "- prefers tea" --user ada --agent scout`
+         *     On the command line: `memorist notes append "- prefers tea" --user ada --agent scout`
          */
         post: operations["notes_append"];
         delete?: never;
@@ -586,7 +584,7 @@ export interface paths {
          * Add text at the beginning, before a blank line.
          * @description Add text at the beginning, before a blank line.
          *
-         *     On the command line: `retain notes prepend "Speak German." --user ada --agent scout`
+         *     On the command line: `memorist notes prepend "Speak German." --user ada --agent scout`
          */
         post: operations["notes_prepend"];
         delete?: never;
@@ -607,7 +605,7 @@ export interface paths {
          * Replace the text under a heading, up to the next heading of the same or a higher level.
          * @description Replace the text under a heading, up to the next heading of the same or a higher level.
          *
-         *     On the command line: `retain notes replace-section Preferences "- coffee, now" --user ada --agent scout`
+         *     On the command line: `memorist notes replace-section Preferences "- coffee, now" --user ada --agent scout`
          */
         put: operations["notes_replace_section"];
         post?: never;
@@ -615,7 +613,7 @@ export interface paths {
          * Delete a heading and its text, up to the next heading of the same or a higher level.
          * @description Delete a heading and its text, up to the next heading of the same or a higher level.
          *
-         *     On the command line: `retain notes delete-section '# Preferences' --user ada --agent scout`
+         *     On the command line: `memorist notes delete-section '# Preferences' --user ada --agent scout`
          */
         delete: operations["notes_delete_section"];
         options?: never;
@@ -634,7 +632,7 @@ export interface paths {
          * Return the versions of the document, newest first.
          * @description Return the versions of the document, newest first.
          *
-         *     On the command line: `retain notes history --user ada --agent scout --limit 10`
+         *     On the command line: `memorist notes history --user ada --agent scout --limit 10`
          */
         get: operations["notes_history"];
         put?: never;
@@ -656,7 +654,7 @@ export interface paths {
          * Return a unified diff of a version against the version before it, or against another.
          * @description Return a unified diff of a version against the version before it, or against another.
          *
-         *     On the command line: `retain notes diff 4 --against 1 --user ada --agent scout`
+         *     On the command line: `memorist notes diff 4 --against 1 --user ada --agent scout`
          */
         get: operations["notes_diff"];
         put?: never;
@@ -682,7 +680,7 @@ export interface paths {
          *
          *     A person who restores the newest version accepts what waits for a review in it.
          *
-         *     On the command line: `retain notes restore 3 --user ada --agent scout`
+         *     On the command line: `memorist notes restore 3 --user ada --agent scout`
          */
         post: operations["notes_restore"];
         delete?: never;
@@ -707,7 +705,7 @@ export interface paths {
          *     Notes that were erased and written anew count from 1 again. While there are fewer versions
          *     than `after`, all of them are returned. Compare `created_at` to notice that.
          *
-         *     On the command line: `retain notes changes --after 6 --wait 30 --user ada --agent scout --json`
+         *     On the command line: `memorist notes changes --after 6 --wait 30 --user ada --agent scout --json`
          */
         get: operations["notes_changes"];
         put?: never;
@@ -718,7 +716,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/facts/search": {
+    "/api/facts": {
         parameters: {
             query?: never;
             header?: never;
@@ -726,21 +724,35 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return current facts that match a query by words and meaning, best first.
-         * @description Return current facts that match a query by words and meaning, best first.
+         * Return what is true now, newest first.
+         * @description Return what is true now, newest first.
          *
-         *     On the command line: `retain facts search "where is Clara"`
+         *     about:            only facts about this subject; `user` for the user
+         *     at:               what was true at this time, as far as is known today
+         *     include_replaced: also facts that were replaced or retracted, or have ended; not with `at`
+         *     status:           only facts with this status; `pending` ones wait for a person
+         *
+         *     On the command line: `memorist facts list --about Clara --user ada`
          */
-        get: operations["facts_search"];
+        get: operations["facts_list"];
         put?: never;
-        post?: never;
+        /**
+         * Add a fact. If it is known already, the messages are added to its evidence.
+         * @description Add a fact. If it is known already, the messages are added to its evidence.
+         *
+         *     Facts from tools and imports are pending until a person confirms them. So are facts from
+         *     agents that read like instructions.
+         *
+         *     On the command line: `memorist facts add "Clara lives in Lisbon." --subject Clara --topic people --user ada`
+         */
+        post: operations["facts_add"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/facts/profile": {
+    "/api/facts/{id}": {
         parameters: {
             query?: never;
             header?: never;
@@ -748,15 +760,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return what is true now, by topic: confirmed and new facts first.
-         * @description Return what is true now, by topic: confirmed and new facts first.
+         * Return a fact with its evidence, whatever its status.
+         * @description Return a fact with its evidence, whatever its status.
          *
-         *     On the command line: `retain facts profile --user ada`
+         *     On the command line: `memorist facts get 0199… --json`
          */
-        get: operations["facts_profile"];
+        get: operations["facts_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a fact with its history, and earlier ones with the same words.
+         * @description Delete a fact with its history, and earlier ones with the same words.
+         *
+         *     The fact that it replaced does not become true again. Use `retract` to keep a trace of it.
+         *
+         *     On the command line: `memorist facts forget 0199…`
+         */
+        delete: operations["facts_forget"];
         options?: never;
         head?: never;
         patch?: never;
@@ -775,9 +795,125 @@ export interface paths {
          *
          *     Confirm, correct or retract each. `conflicts_with` is the other fact of a contradiction.
          *
-         *     On the command line: `retain facts review --user ada`
+         *     On the command line: `memorist facts review --user ada`
          */
         get: operations["facts_review"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/correct": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace a fact by a corrected fact, and return the new fact.
+         * @description Replace a fact by a corrected fact, and return the new fact.
+         *
+         *     since: the time of the change; without it, the fact was never true
+         *
+         *     A person's correction is confirmed. Only a person can correct a confirmed fact.
+         *
+         *     On the command line: `memorist facts correct 0199… "Clara lives in Porto." --since 2026-05-01T00:00:00Z`
+         */
+        post: operations["facts_correct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/retract": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retract a fact that is not true. The fact that it replaced is true again.
+         * @description Retract a fact that is not true. The fact that it replaced is true again.
+         *
+         *     On the command line: `memorist facts retract 0199…`
+         */
+        post: operations["facts_retract"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm a fact, so that only a person can change it. A pending fact becomes active.
+         * @description Confirm a fact, so that only a person can change it. A pending fact becomes active.
+         *
+         *     Raises Conflict if another active fact has the same words.
+         *
+         *     On the command line: `memorist facts confirm 0199…`
+         */
+        post: operations["facts_confirm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo the last step that changed a fact, also for other facts that the step changed.
+         * @description Undo the last step that changed a fact, also for other facts that the step changed.
+         *
+         *     On the command line: `memorist facts undo 0199…`
+         */
+        post: operations["facts_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return every change of a fact and of those that it replaced or that replaced it.
+         * @description Return every change of a fact and of those that it replaced or that replaced it.
+         *
+         *     On the command line: `memorist facts history 0199…`
+         */
+        get: operations["facts_history"];
         put?: never;
         post?: never;
         delete?: never;
@@ -799,7 +935,7 @@ export interface paths {
          *
          *     about: only changes of facts about this subject; `user` for the user
          *
-         *     On the command line: `retain facts timeline --user ada`
+         *     On the command line: `memorist facts timeline --user ada`
          */
         get: operations["facts_timeline"];
         put?: never;
@@ -821,7 +957,7 @@ export interface paths {
          * Return the people and things that facts are about, with their names, by name.
          * @description Return the people and things that facts are about, with their names, by name.
          *
-         *     On the command line: `retain facts entities --user ada`
+         *     On the command line: `memorist facts entities --user ada`
          */
         get: operations["facts_entities"];
         put?: never;
@@ -845,7 +981,7 @@ export interface paths {
          * Let two names mean the same person or thing, and return it. `separate` undoes it.
          * @description Let two names mean the same person or thing, and return it. `separate` undoes it.
          *
-         *     On the command line: `retain facts merge Clara "the user's sister" --user ada`
+         *     On the command line: `memorist facts merge Clara "the user's sister" --user ada`
          */
         post: operations["facts_merge"];
         delete?: never;
@@ -869,7 +1005,7 @@ export interface paths {
          *
          *     Return what `name` means.
          *
-         *     On the command line: `retain facts separate Clara "the user's sister" --user ada`
+         *     On the command line: `memorist facts separate Clara "the user's sister" --user ada`
          */
         post: operations["facts_separate"];
         delete?: never;
@@ -878,7 +1014,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/entries/search": {
+    "/api/facts/profile": {
         parameters: {
             query?: never;
             header?: never;
@@ -886,16 +1022,160 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the entries that match a query by words and meaning, best first.
-         * @description Return the entries that match a query by words and meaning, best first.
+         * Return what is true now, by topic: confirmed and new facts first.
+         * @description Return what is true now, by topic: confirmed and new facts first.
          *
-         *     Includes expired entries and boards.
-         *
-         *     On the command line: `retain entries search 'what does Ada prefer' --agent scout`
+         *     On the command line: `memorist facts profile --user ada`
          */
-        get: operations["entries_search"];
+        get: operations["facts_profile"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/facts/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return current facts that match a query by words and meaning, best first.
+         * @description Return current facts that match a query by words and meaning, best first.
+         *
+         *     On the command line: `memorist facts search "where is Clara"`
+         */
+        get: operations["facts_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
+         * @description Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
+         *
+         *     search: only entries in which all these words occur, in any order, upper or lower case
+         *
+         *     On the command line: `memorist entries list --agent scout --search 'train lisbon'`
+         */
+        get: operations["entries_list"];
+        put?: never;
+        /**
+         * Add an entry to the journal (expires), the core (permanent) or a whiteboard.
+         * @description Add an entry to the journal (expires), the core (permanent) or a whiteboard.
+         *
+         *     On the command line: `memorist entries add "Ada prefers trains to planes." --kind core --agent scout`
+         */
+        post: operations["entries_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return an entry.
+         * @description Return an entry.
+         *
+         *     On the command line: `memorist entries get 0199… --json`
+         */
+        get: operations["entries_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove an entry, and the proposals based on it.
+         * @description Remove an entry, and the proposals based on it.
+         *
+         *     An accepted entry for all users can only be removed by a scope without a user.
+         *
+         *     On the command line: `memorist entries remove 0199…`
+         */
+        delete: operations["entries_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Replace the content of an entry; its expiry does not change.
+         * @description Replace the content of an entry; its expiry does not change.
+         *
+         *     if_version: edit only this version
+         *
+         *     A source whose entries wait for a review may not edit an accepted entry. An accepted entry
+         *     for all users can only be edited by a scope without a user.
+         *
+         *     On the command line: `memorist entries edit 0199… "Ada prefers night trains." --if-version 1`
+         */
+        patch: operations["entries_edit"];
+        trace?: never;
+    };
+    "/api/entries/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept an entry that waits for a review or was refused. Repeating changes nothing.
+         * @description Accept an entry that waits for a review or was refused. Repeating changes nothing.
+         *
+         *     if_version: accept only the version that was read
+         *
+         *     Only a person can accept: not an agent, an import or a tool. An entry for all users can only
+         *     be accepted by a scope without a user.
+         *
+         *     On the command line: `memorist entries accept 0199… --if-version 2`
+         */
+        post: operations["entries_accept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries/{id}/refuse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
+         * @description Refuse an entry, even if it was accepted; it stays listed and can be accepted later.
+         *
+         *     if_version: refuse only the version that was read
+         *
+         *     Only a person can refuse. If a program adds the same words again, they are not queued again.
+         *
+         *     On the command line: `memorist entries refuse 0199…`
+         */
+        post: operations["entries_refuse"];
         delete?: never;
         options?: never;
         head?: never;
@@ -916,7 +1196,7 @@ export interface paths {
          *     Covers all boards and agents; a scope with an agent or a user sees only its own entries.
          *     `signs` are warnings for the reviewer; they have no other effect.
          *
-         *     On the command line: `retain entries queue`
+         *     On the command line: `memorist entries queue`
          */
         get: operations["entries_queue"];
         put?: never;
@@ -940,7 +1220,7 @@ export interface paths {
          * Remove several entries and return their number; skip ids that the scope does not have.
          * @description Remove several entries and return their number; skip ids that the scope does not have.
          *
-         *     On the command line: `retain entries remove-many 0199…,0199… --agent scout`
+         *     On the command line: `memorist entries remove-many 0199…,0199… --agent scout`
          */
         post: operations["entries_remove_many"];
         delete?: never;
@@ -960,7 +1240,7 @@ export interface paths {
          * Return the number of accepted core and journal entries, and of `pending` entries, if any.
          * @description Return the number of accepted core and journal entries, and of `pending` entries, if any.
          *
-         *     On the command line: `retain entries counts --agent scout`
+         *     On the command line: `memorist entries counts --agent scout`
          */
         get: operations["entries_counts"];
         put?: never;
@@ -982,31 +1262,9 @@ export interface paths {
          * Return the agent's private memory as in its prompt; empty if it has no entries.
          * @description Return the agent's private memory as in its prompt; empty if it has no entries.
          *
-         *     On the command line: `retain entries prompt --agent scout`
+         *     On the command line: `memorist entries prompt --agent scout`
          */
         get: operations["entries_prompt"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/entries/boards": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the agent's boards, each with its agents; without an agent, every board.
-         * @description Return the agent's boards, each with its agents; without an agent, every board.
-         *
-         *     On the command line: `retain entries boards`
-         */
-        get: operations["entries_boards"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1026,9 +1284,55 @@ export interface paths {
          * Return the agent's boards as in its prompt; empty if it shares none.
          * @description Return the agent's boards as in its prompt; empty if it shares none.
          *
-         *     On the command line: `retain entries whiteboard --agent scout`
+         *     On the command line: `memorist entries whiteboard --agent scout`
          */
         get: operations["entries_whiteboard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries/boards/{board}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Share a board among exactly these agents.
+         * @description Share a board among exactly these agents.
+         *
+         *     An agent may share a new board, or change one that it shares.
+         *
+         *     On the command line: `memorist entries share trips scout,planner`
+         */
+        put: operations["entries_share"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries/boards": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the agent's boards, each with its agents; without an agent, every board.
+         * @description Return the agent's boards, each with its agents; without an agent, every board.
+         *
+         *     On the command line: `memorist entries boards`
+         */
+        get: operations["entries_boards"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1048,7 +1352,7 @@ export interface paths {
          * Return every core and journal entry of the agent, oldest first, for `add_many`.
          * @description Return every core and journal entry of the agent, oldest first, for `add_many`.
          *
-         *     On the command line: `retain entries export --agent scout --json > scout.json`
+         *     On the command line: `memorist entries export --agent scout --json > scout.json`
          */
         get: operations["entries_export"];
         put?: never;
@@ -1072,9 +1376,189 @@ export interface paths {
          * Add entries from `export` with their ids and times, all or none; skip existing ones.
          * @description Add entries from `export` with their ids and times, all or none; skip existing ones.
          *
-         *     On the command line: `retain entries add-many scout.json --agent scout`
+         *     On the command line: `memorist entries add-many scout.json --agent scout`
          */
         post: operations["entries_add_many"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the entries that match a query by words and meaning, best first.
+         * @description Return the entries that match a query by words and meaning, best first.
+         *
+         *     Includes expired entries and boards.
+         *
+         *     On the command line: `memorist entries search 'what does Ada prefer' --agent scout`
+         */
+        get: operations["entries_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/consolidations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return consolidations, newest first.
+         * @description Return consolidations, newest first.
+         *
+         *     On the command line: `memorist consolidations list --status proposed`
+         */
+        get: operations["consolidations_list"];
+        put?: never;
+        /**
+         * Propose what to keep of the agent's journal entries that are older than `days`.
+         * @description Propose what to keep of the agent's journal entries that are older than `days`.
+         *
+         *     Entries of different users are never mixed in one proposal. Entries that were used before,
+         *     or that expired more than a week ago, are not considered. If an answer of the model cannot
+         *     be used, the other answers are stored and an error is raised at the end. The entries of the
+         *     failed answer are tried again in smaller groups, at most three times.
+         *
+         *     On the command line: `memorist consolidations propose --agent scout --days 5`
+         */
+        post: operations["consolidations_propose"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/consolidations/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept a proposal, even if it was refused or undone. Repeating changes nothing.
+         * @description Accept a proposal, even if it was refused or undone. Repeating changes nothing.
+         *
+         *     into: `core` for an entry of the agent, `documents` for a document that all agents can find
+         *
+         *     If a person accepts, the text is used at once. If a program accepts a proposal from an
+         *     untrusted source, a core entry waits for review and a document is refused.
+         *
+         *     On the command line: `memorist consolidations accept 0199…`
+         */
+        post: operations["consolidations_accept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/consolidations/{id}/refuse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refuse a proposal; its entries expire and are not proposed again unless edited.
+         * @description Refuse a proposal; its entries expire and are not proposed again unless edited.
+         *
+         *     On the command line: `memorist consolidations refuse 0199…`
+         */
+        post: operations["consolidations_refuse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/consolidations/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove the core entry or document that a proposal became; the journal stays.
+         * @description Remove the core entry or document that a proposal became; the journal stays.
+         *
+         *     Repeating changes nothing.
+         *
+         *     On the command line: `memorist consolidations undo 0199…`
+         */
+        post: operations["consolidations_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/consolidations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a consolidation.
+         * @description Return a consolidation.
+         *
+         *     On the command line: `memorist consolidations get 0199… --json`
+         */
+        get: operations["consolidations_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/refs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the references of the scope or of a session, newest first.
+         * @description Return the references of the scope or of a session, newest first.
+         *
+         *     On the command line: `memorist refs list --session trip --active`
+         */
+        get: operations["refs_list"];
+        put?: never;
+        /**
+         * Store content and return its key; without `key`, create a readable one.
+         * @description Store content and return its key; without `key`, create a readable one.
+         *
+         *     On the command line: `memorist refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada`
+         */
+        post: operations["refs_add"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1096,9 +1580,93 @@ export interface paths {
          *
          *     Returns a small output as it is.
          *
-         *     On the command line: `npm install 2>&1 | retain refs capture - --source 'npm install' --session trip`
+         *     On the command line: `npm install 2>&1 | memorist refs capture - --source 'npm install' --session trip`
          */
         post: operations["refs_capture"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/refs/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return part of the content, within a token limit; without options, its beginning.
+         * @description Return part of the content, within a token limit; without options, its beginning.
+         *
+         *     Choose one of a page, lines, the first or last lines, matching lines, or a JSON path.
+         *
+         *     On the command line: `memorist refs get npm-install-7f3a09c1 --grep 'ERR!'`
+         */
+        get: operations["refs_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a reference, and its content if no other reference has the same.
+         * @description Delete a reference, and its content if no other reference has the same.
+         *
+         *     On the command line: `memorist refs remove npm-install-7f3a09c1`
+         */
+        delete: operations["refs_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the summary or the type of a reference, or activate or deactivate it.
+         * @description Change the summary or the type of a reference, or activate or deactivate it.
+         *
+         *     An inactive reference is in no prompt.
+         *
+         *     On the command line: `memorist refs edit npm-install-7f3a09c1 --summary 'The install that failed' --no-is-active`
+         */
+        patch: operations["refs_edit"];
+        trace?: never;
+    };
+    "/api/refs/{key}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the whole content, byte for byte.
+         * @description Return the whole content, byte for byte.
+         *
+         *     On the command line: `memorist refs content npm-install-7f3a09c1 > install.log`
+         */
+        get: operations["refs_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/refs/{key}/info": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a reference without its content.
+         * @description Return a reference without its content.
+         *
+         *     The key of a long message, as its placeholder in a prompt names it, returns that message.
+         *
+         *     On the command line: `memorist refs info npm-install-7f3a09c1 --json`
+         */
+        get: operations["refs_info"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1116,9 +1684,132 @@ export interface paths {
          * Return references whose key, summary, command or start match a query, best first.
          * @description Return references whose key, summary, command or start match a query, best first.
          *
-         *     On the command line: `retain refs search 'npm peer dependency' --limit 5`
+         *     On the command line: `memorist refs search 'npm peer dependency' --limit 5`
          */
         get: operations["refs_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/state/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a key with its value, unless it has expired.
+         * @description Return a key with its value, unless it has expired.
+         *
+         *     On the command line: `memorist state get theme --user ada`
+         */
+        get: operations["state_get"];
+        /**
+         * Set a key, permanently or for `ttl` seconds.
+         * @description Set a key, permanently or for `ttl` seconds.
+         *
+         *     With `if_version`, only if the key has that version; 0: only if it is not set.
+         *
+         *     On the command line: `memorist state set theme '{"dark": true}' --user ada --ttl 3600`
+         */
+        put: operations["state_set"];
+        post?: never;
+        /**
+         * Remove a key; with `if_version`, only if it has that version.
+         * @description Remove a key; with `if_version`, only if it has that version.
+         *
+         *     On the command line: `memorist state remove theme --user ada`
+         */
+        delete: operations["state_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the keys of an area that start with a prefix, in order.
+         * @description Return the keys of an area that start with a prefix, in order.
+         *
+         *     On the command line: `memorist state list --prefix the --user ada`
+         */
+        get: operations["state_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/items/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return an item; with `refresh`, its time to live starts again.
+         * @description Return an item; with `refresh`, its time to live starts again.
+         *
+         *     On the command line: `memorist items get memories,ada tea --user ada`
+         */
+        get: operations["items_get"];
+        /**
+         * Store a JSON object under a namespace and a key.
+         * @description Store a JSON object under a namespace and a key.
+         *
+         *     ttl:        seconds until it expires; without it, it stays
+         *     fields:     paths of the value that a search finds; all by default, none for an empty list
+         *     if_version: write only over this version; 0 means that the item must not exist
+         *
+         *     On the command line: `memorist items put memories,ada tea '{"text": "likes green tea"}' --ttl 86400 --user ada`
+         */
+        put: operations["items_put"];
+        post?: never;
+        /**
+         * Remove an item; with `if_version`, only that version of it.
+         * @description Remove an item; with `if_version`, only that version of it.
+         *
+         *     On the command line: `memorist items remove memories,ada tea --user ada`
+         */
+        delete: operations["items_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the items of a namespace and of those below it, by namespace and key.
+         * @description Return the items of a namespace and of those below it, by namespace and key.
+         *
+         *     where:  only items whose fields match: {"kind": "fact"}, or {"price": {"$lt": 20}} with
+         *             $eq, $ne, $gt, $gte, $lt or $lte
+         *     exact:  only items of exactly this namespace
+         *     newest: the newest first
+         *
+         *     On the command line: `memorist items list memories --where '{"kind": "fact"}' --user ada`
+         */
+        get: operations["items_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1144,7 +1835,7 @@ export interface paths {
          *
          *     where: only items whose fields match, as in `list`
          *
-         *     On the command line: `retain items search 'what does Ada drink' memories --user ada`
+         *     On the command line: `memorist items search 'what does Ada drink' memories --user ada`
          */
         post: operations["items_search"];
         delete?: never;
@@ -1153,7 +1844,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/knowledge/search": {
+    "/api/places": {
         parameters: {
             query?: never;
             header?: never;
@@ -1161,12 +1852,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the passages that match a query by words and meaning, best first.
-         * @description Return the passages that match a query by words and meaning, best first.
+         * Return the namespaces that have items, in order.
+         * @description Return the namespaces that have items, in order.
          *
-         *     On the command line: `retain knowledge search 'how do I reset the router'`
+         *     under:  only namespaces that start with these names; `*` is any one name
+         *     ending: only namespaces that end with these names; `*` is any one name
+         *     depth:  cut each namespace to this many names, and return each result once
+         *
+         *     On the command line: `memorist items places memories --depth 2 --user ada`
          */
-        get: operations["knowledge_search"];
+        get: operations["items_places"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1175,7 +1870,114 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/knowledge/counts": {
+    "/api/documents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the documents that the scope can see, most recently changed first.
+         * @description Return the documents that the scope can see, most recently changed first.
+         *
+         *     prefix: only documents whose path starts with it
+         *
+         *     On the command line: `memorist documents list --prefix docs/`
+         */
+        get: operations["documents_list"];
+        put?: never;
+        /**
+         * Add a document.
+         * @description Add a document.
+         *
+         *     It replaces a document with the same path or, without a path, with the same title.
+         *
+         *     On the command line: `memorist documents add handbook.pdf docs/ --pattern '*.md'`
+         */
+        post: operations["documents_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/documents/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a document, without its text.
+         * @description Return a document, without its text.
+         *
+         *     On the command line: `memorist documents get 0199… --json`
+         */
+        get: operations["documents_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a document. A document of the whole tenant needs a scope without a user.
+         * @description Delete a document. A document of the whole tenant needs a scope without a user.
+         *
+         *     On the command line: `memorist documents remove 0199…`
+         */
+        delete: operations["documents_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/documents/{id}/text": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the whole text of a document; Markdown if it was read from HTML.
+         * @description Return the whole text of a document; Markdown if it was read from HTML.
+         *
+         *     On the command line: `memorist documents text 0199…`
+         */
+        get: operations["documents_text"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/documents/{id}/passages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the chunks of a document in order.
+         * @description Return the chunks of a document in order.
+         *
+         *     seq:    only the chunk with this number
+         *     around: with `seq`, also this many chunks before and after it
+         *
+         *     On the command line: `memorist documents passages 0199… --seq 12 --around 1`
+         */
+        get: operations["documents_passages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/documents/counts": {
         parameters: {
             query?: never;
             header?: never;
@@ -1186,11 +1988,61 @@ export interface paths {
          * Return the number of documents that the scope can see, and of their chunks and bytes.
          * @description Return the number of documents that the scope can see, and of their chunks and bytes.
          *
-         *     On the command line: `retain knowledge counts`
+         *     On the command line: `memorist documents counts`
          */
-        get: operations["knowledge_counts"];
+        get: operations["documents_counts"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/documents/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the passages that match a query by words and meaning, best first.
+         * @description Return the passages that match a query by words and meaning, best first.
+         *
+         *     On the command line: `memorist documents search 'how do I reset the router'`
+         */
+        get: operations["documents_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/interactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return model calls, newest first.
+         * @description Return model calls, newest first.
+         *
+         *     On the command line: `memorist interactions list --model gpt-5-mini`
+         */
+        get: operations["interactions_list"];
+        put?: never;
+        /**
+         * Record one model call; leave out values that are not known.
+         * @description Record one model call; leave out values that are not known.
+         *
+         *     On the command line: `memorist interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40`
+         */
+        post: operations["interactions_add"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1211,9 +2063,372 @@ export interface paths {
          *     Hours and days are in UTC. With `split`, each group has one total per model, route or agent,
          *     such as for the lines of a chart over time.
          *
-         *     On the command line: `retain interactions totals day --split model`
+         *     On the command line: `memorist interactions totals day --split model`
          */
         get: operations["interactions_totals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/turns/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return one turn by its id.
+         * @description Return one turn by its id.
+         *
+         *     On the command line: `memorist turns get 0199… --json`
+         */
+        get: operations["turns_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the keys of the tenant, oldest first, including expired and revoked keys.
+         * @description Return the keys of the tenant, oldest first, including expired and revoked keys.
+         *
+         *     On the command line: `memorist keys list --tenant acme`
+         */
+        get: operations["keys_list"];
+        put?: never;
+        /**
+         * Add a key with at most the permissions of the caller, and return it with its secret.
+         * @description Add a key with at most the permissions of the caller, and return it with its secret.
+         *
+         *     The secret is shown only once. The key is not valid for longer than the caller's own credential.
+         *
+         *     On the command line: `memorist keys add ci --permissions read,write --days 90 > ci.key`
+         */
+        post: operations["keys_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a key: in this process at once, in other processes within seconds.
+         * @description Revoke a key: in this process at once, in other processes within seconds.
+         *
+         *     A key that is already revoked stays revoked.
+         *
+         *     On the command line: `memorist keys revoke berdwsoyovifmg7h --tenant acme`
+         */
+        delete: operations["keys_revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the webhooks of the tenant, oldest first, without their secrets.
+         * @description Return the webhooks of the tenant, oldest first, without their secrets.
+         *
+         *     On the command line: `memorist webhooks list --tenant acme`
+         */
+        get: operations["webhooks_list"];
+        put?: never;
+        /**
+         * Add a webhook, which gets every event from now on; only this result has its secret.
+         * @description Add a webhook, which gets every event from now on; only this result has its secret.
+         *
+         *     On the command line: `memorist webhooks add https://example.org/hooks --kinds facts > secret`
+         */
+        post: operations["webhooks_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a webhook: its address, the last event it sent, and its last error.
+         * @description Return a webhook: its address, the last event it sent, and its last error.
+         *
+         *     On the command line: `memorist webhooks get 3f0c…`
+         */
+        get: operations["webhooks_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a webhook and the events that it did not accept.
+         * @description Remove a webhook and the events that it did not accept.
+         *
+         *     On the command line: `memorist webhooks remove 3f0c…`
+         */
+        delete: operations["webhooks_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the address or the kinds of a webhook, or pause it; events are tried again at once.
+         * @description Change the address or the kinds of a webhook, or pause it; events are tried again at once.
+         *
+         *     On the command line: `memorist webhooks edit 3f0c… --paused`
+         */
+        patch: operations["webhooks_edit"];
+        trace?: never;
+    };
+    "/api/webhooks/{id}/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the events that a webhook did not accept, oldest first, and why.
+         * @description Return the events that a webhook did not accept, oldest first, and why.
+         *
+         *     On the command line: `memorist webhooks dead-letters 3f0c…`
+         */
+        get: operations["webhooks_dead_letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the next run of the job send the dead letters of a webhook again; return their number.
+         * @description Let the next run of the job send the dead letters of a webhook again; return their number.
+         *
+         *     On the command line: `memorist webhooks replay 3f0c…`
+         */
+        post: operations["webhooks_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event to a webhook now, which changes nothing, and return its answer.
+         * @description Send a test event to a webhook now, which changes nothing, and return its answer.
+         *
+         *     On the command line: `memorist webhooks test 3f0c…`
+         */
+        post: operations["webhooks_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the users that have data, the most recently active first.
+         * @description Return the users that have data, the most recently active first.
+         *
+         *     On the command line: `memorist users list --search ada`
+         */
+        get: operations["users_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/{user}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove all data of one user and return a receipt.
+         * @description Remove all data of one user and return a receipt.
+         *
+         *     On the command line: `memorist erase --user ada --yes`
+         */
+        post: operations["users_erase"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{agent}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove an agent with its entries, notes, facts and sessions, and return a receipt.
+         * @description Remove an agent with its entries, notes, facts and sessions, and return a receipt.
+         *
+         *     On the command line: `memorist erase --agent scout --yes`
+         */
+        post: operations["users_erase_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the actions in the tenant, newest first.
+         * @description Return the actions in the tenant, newest first.
+         *
+         *     On the command line: `memorist audit --what entries_remove`
+         */
+        get: operations["audit_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the numbers of stored records, due jobs and missing vectors.
+         * @description Return the numbers of stored records, due jobs and missing vectors.
+         *
+         *     They are those of the tenant; the tenant of the settings gets those of all tenants, and the
+         *     address of the database.
+         *
+         *     On the command line: `memorist status`
+         */
+        get: operations["status_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/jobs/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run the due jobs of the tenant once: vectors, summaries, facts, webhooks and others.
+         * @description Run the due jobs of the tenant once: vectors, summaries, facts, webhooks and others.
+         *
+         *     A job that fails does not stop the others. A server runs them by itself.
+         *
+         *     On the command line: `memorist jobs --tenant acme`
+         */
+        post: operations["jobs_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the names of the models that the model service of the settings offers.
+         * @description Return the names of the models that the model service of the settings offers.
+         *
+         *     On the command line: `memorist models --set base_url=http://localhost:11434/v1`
+         */
+        get: operations["models_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1249,986 +2464,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/agents": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the tenant's agents, by name.
-         * @description Return the tenant's agents, by name.
-         *
-         *     On the command line: `retain agents list`
-         */
-        get: operations["agents_list"];
-        put?: never;
-        /**
-         * Add an agent.
-         * @description Add an agent.
-         *
-         *     On the command line: `retain agents add scout --prompt "You scout ahead." --tools search_memory,save_to_core`
-         */
-        post: operations["agents_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/sessions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return sessions, most recently used first.
-         * @description Return sessions, most recently used first.
-         *
-         *     With `search`, only sessions whose label or id contains all its words. With `spoken`, only
-         *     sessions that have messages.
-         *
-         *     On the command line: `retain sessions list --user ada --search lisbon`
-         */
-        get: operations["sessions_list"];
-        put?: never;
-        /**
-         * Start a session and make it the active session; a client may choose the `id`.
-         * @description Start a session and make it the active session; a client may choose the `id`.
-         *
-         *     On the command line: `retain sessions add trip --user ada --agent scout --label 'A trip'`
-         */
-        post: operations["sessions_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/notes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the document; empty, at version 0, if there are no notes yet.
-         * @description Return the document; empty, at version 0, if there are no notes yet.
-         *
-         *     On the command line: `retain notes read --user ada --agent scout > notes.md`
-         */
-        get: operations["notes_read"];
-        /**
-         * Set the whole document.
-         * @description Set the whole document.
-         *
-         *     On the command line: `retain notes overwrite "# Preferences" --user ada --agent scout`
-         */
-        put: operations["notes_overwrite"];
-        post?: never;
-        /**
-         * Empty the document; its versions stay.
-         * @description Empty the document; its versions stay.
-         *
-         *     On the command line: `retain notes clear --user ada --agent scout`
-         */
-        delete: operations["notes_clear"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/facts": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return what is true now, newest first.
-         * @description Return what is true now, newest first.
-         *
-         *     about:            only facts about this subject; `user` for the user
-         *     at:               what was true at this time, as far as is known today
-         *     include_replaced: also facts that were replaced or retracted, or have ended; not with `at`
-         *     status:           only facts with this status; `pending` ones wait for a person
-         *
-         *     On the command line: `retain facts list --about Clara --user ada`
-         */
-        get: operations["facts_list"];
-        put?: never;
-        /**
-         * Add a fact. If it is known already, the messages are added to its evidence.
-         * @description Add a fact. If it is known already, the messages are added to its evidence.
-         *
-         *     Facts from tools and imports are pending until a person confirms them. So are facts from
-         *     agents that may be instructions.
-         *
-         *     On the command line: `retain facts add "Clara lives in Lisbon." --subject Clara --topic people --user ada`
-         */
-        post: operations["facts_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/entries": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
-         * @description Return core and journal entries, newest first; with kind `whiteboard`, entries on boards.
-         *
-         *     search: only entries in which all these words occur, in any order, upper or lower case
-         *
-         *     On the command line: `retain entries list --agent scout --search 'train lisbon'`
-         */
-        get: operations["entries_list"];
-        put?: never;
-        /**
-         * Add an entry to the journal (expires), the core (permanent) or a whiteboard.
-         * @description Add an entry to the journal (expires), the core (permanent) or a whiteboard.
-         *
-         *     On the command line: `retain entries add "Ada prefers trains to planes." --kind core --agent scout`
-         */
-        post: operations["entries_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/consolidations": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return consolidations, newest first.
-         * @description Return consolidations, newest first.
-         *
-         *     On the command line: `retain consolidations list --status proposed`
-         */
-        get: operations["consolidations_list"];
-        put?: never;
-        /**
-         * Propose what to keep of the agent's journal entries that are older than `days`.
-         * @description Propose what to keep of the agent's journal entries that are older than `days`.
-         *
-         *     Entries of different users are never mixed in one proposal. Entries that were used before,
-         *     or that expired more than a week ago, are not considered. If an answer of the model cannot
-         *     be used, the other answers are stored and an error is raised at the end. The entries of the
-         *     failed answer are tried again in smaller groups, at most three times.
-         *
-         *     On the command line: `retain consolidations propose --agent scout --days 5`
-         */
-        post: operations["consolidations_propose"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/refs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the references of the scope or of a session, newest first.
-         * @description Return the references of the scope or of a session, newest first.
-         *
-         *     On the command line: `retain refs list --session trip --active`
-         */
-        get: operations["refs_list"];
-        put?: never;
-        /**
-         * Store content and return its key; without `key`, create a readable one.
-         * @description Store content and return its key; without `key`, create a readable one.
-         *
-         *     On the command line: `retain refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada`
-         */
-        post: operations["refs_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/state": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the keys of an area that start with a prefix, in order.
-         * @description Return the keys of an area that start with a prefix, in order.
-         *
-         *     On the command line: `retain state list --prefix the --user ada`
-         */
-        get: operations["state_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/items": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the items of a namespace and of those below it, by namespace and key.
-         * @description Return the items of a namespace and of those below it, by namespace and key.
-         *
-         *     where:  only items whose fields match: {"kind": "fact"}, or {"price": {"$lt": 20}} with
-         *             $eq, $ne, $gt, $gte, $lt or $lte
-         *     exact:  only items of exactly this namespace
-         *     newest: the newest first
-         *
-         *     On the command line: `retain items list memories --where '{"kind": "fact"}' --user ada`
-         */
-        get: operations["items_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/places": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the namespaces that have items, in order.
-         * @description Return the namespaces that have items, in order.
-         *
-         *     under:  only namespaces that start with these names; `*` is any one name
-         *     ending: only namespaces that end with these names; `*` is any one name
-         *     depth:  cut each namespace to this many names, and return each result once
-         *
-         *     On the command line: `retain items places memories --depth 2 --user ada`
-         */
-        get: operations["items_places"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/knowledge": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the documents that the scope can see, most recently changed first.
-         * @description Return the documents that the scope can see, most recently changed first.
-         *
-         *     prefix: only documents whose path starts with it
-         *
-         *     On the command line: `retain knowledge list --prefix docs/`
-         */
-        get: operations["knowledge_list"];
-        put?: never;
-        /**
-         * Add a document.
-         * @description Add a document.
-         *
-         *     It replaces a document with the same path or, without a path, with the same title.
-         *
-         *     On the command line: `retain knowledge add handbook.pdf docs/ --pattern '*.md'`
-         */
-        post: operations["knowledge_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/interactions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return model calls, newest first.
-         * @description Return model calls, newest first.
-         *
-         *     On the command line: `retain interactions list --model gpt-5-mini`
-         */
-        get: operations["interactions_list"];
-        put?: never;
-        /**
-         * Record one model call; leave out values that are not known.
-         * @description Record one model call; leave out values that are not known.
-         *
-         *     On the command line: `retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40`
-         */
-        post: operations["interactions_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/turns": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the turns of a session, newest first; with `seq`, only those of one message.
-         * @description Return the turns of a session, newest first; with `seq`, only those of one message.
-         *
-         *     That is the turn that contains the message. For a user message that was saved by itself, as
-         *     a chat does, returns the turns that answered it: those before the next user message, one
-         *     for each agent that answered.
-         *
-         *     On the command line: `retain turns list trip --seq 4`
-         */
-        get: operations["turns_list"];
-        put?: never;
-        /**
-         * Save a turn in one write: messages, references to large outputs, model call, report.
-         * @description Save a turn in one write: messages, references to large outputs, model call, report.
-         */
-        post: operations["save_turn"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/search": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Search all memories of the scope by words and by meaning; return the best hits first.
-         * @description Search all memories of the scope by words and by meaning; return the best hits first.
-         *
-         *     `facts` of the result has up to three facts beside the hits, unless `kinds` leaves them out.
-         *
-         *     kinds:     some of messages, facts, notes, entries, refs, state, items, knowledge and graph
-         *     at:        when the question is asked (default: now); "last week" is relative to it
-         *     min_score: leave out hits with a lower score, from 0 to 1
-         *
-         *     On the command line: `retain search 'where does my sister live' --user ada`
-         */
-        post: operations["search"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/context": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Return the context for a new message, within a budget of tokens, and its report.
-         * @description Return the context for a new message, within a budget of tokens, and its report.
-         *
-         *     `others` are the other agents of a group conversation.
-         *
-         *     On the command line: `retain context --session trip --message "What next?" --budget 4000`
-         */
-        post: operations["context"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/messages/{session}/{seq}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return one message by its number.
-         * @description Return one message by its number.
-         *
-         *     On the command line: `retain messages get trip 1`
-         */
-        get: operations["messages_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove one message.
-         * @description Remove one message.
-         *
-         *     Its number is not used again. A summary that covers it is not changed.
-         *
-         *     On the command line: `retain messages remove trip 1`
-         */
-        delete: operations["messages_remove"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/facts/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return a fact with its evidence, whatever its status.
-         * @description Return a fact with its evidence, whatever its status.
-         *
-         *     On the command line: `retain facts get 0199… --json`
-         */
-        get: operations["facts_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Delete a fact with its history, and earlier ones with the same words.
-         * @description Delete a fact with its history, and earlier ones with the same words.
-         *
-         *     The fact that it replaced does not become true again. Use `retract` to keep a trace of it.
-         *
-         *     On the command line: `retain facts forget 0199…`
-         */
-        delete: operations["facts_forget"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/entries/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return an entry.
-         * @description Return an entry.
-         *
-         *     On the command line: `retain entries get 0199… --json`
-         */
-        get: operations["entries_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove an entry, and the proposals based on it.
-         * @description Remove an entry, and the proposals based on it.
-         *
-         *     An accepted entry for all users can only be removed by a scope without a user.
-         *
-         *     On the command line: `retain entries remove 0199…`
-         */
-        delete: operations["entries_remove"];
-        options?: never;
-        head?: never;
-        /**
-         * Replace the content of an entry; its expiry does not change.
-         * @description Replace the content of an entry; its expiry does not change.
-         *
-         *     if_version: edit only this version
-         *
-         *     A source whose entries wait for a review may not edit an accepted entry. An accepted entry
-         *     for all users can only be edited by a scope without a user.
-         *
-         *     On the command line: `retain entries edit 0199… "Ada prefers night trains." --if-version 1`
-         */
-        patch: operations["entries_edit"];
-        trace?: never;
-    };
-    "/api/consolidations/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return a consolidation.
-         * @description Return a consolidation.
-         *
-         *     On the command line: `retain consolidations get 0199… --json`
-         */
-        get: operations["consolidations_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/knowledge/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return a document, without its text.
-         * @description Return a document, without its text.
-         *
-         *     On the command line: `retain knowledge get 0199… --json`
-         */
-        get: operations["knowledge_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Delete a document. A document of the whole tenant needs a scope without a user.
-         * @description Delete a document. A document of the whole tenant needs a scope without a user.
-         *
-         *     On the command line: `retain knowledge remove 0199…`
-         */
-        delete: operations["knowledge_remove"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/turns/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return one turn by its id.
-         * @description Return one turn by its id.
-         *
-         *     On the command line: `retain turns get 0199… --json`
-         */
-        get: operations["turns_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/entries/boards/{board}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Share a board among exactly these agents.
-         * @description Share a board among exactly these agents.
-         *
-         *     An agent may share a new board, or change one that it shares.
-         *
-         *     On the command line: `retain entries share trips scout,planner`
-         */
-        put: operations["entries_share"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/agents/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return one agent by its name.
-         * @description Return one agent by its name.
-         *
-         *     On the command line: `retain agents get scout --json`
-         */
-        get: operations["agents_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove the configuration of an agent; its conversations stay.
-         * @description Remove the configuration of an agent; its conversations stay.
-         *
-         *     On the command line: `retain agents remove scout`
-         */
-        delete: operations["agents_remove"];
-        options?: never;
-        head?: never;
-        /**
-         * Change the given fields of an agent; with `if_version`, only if it has that version.
-         * @description Change the given fields of an agent; with `if_version`, only if it has that version.
-         *
-         *     On the command line: `retain agents edit scout --model gpt-5-mini --if-version 1`
-         */
-        patch: operations["agents_edit"];
-        trace?: never;
-    };
-    "/api/sessions/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return one session by its id.
-         * @description Return one session by its id.
-         *
-         *     On the command line: `retain sessions get trip --json`
-         */
-        get: operations["sessions_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Delete a session and everything in it.
-         * @description Delete a session and everything in it.
-         *
-         *     On the command line: `retain sessions remove trip`
-         */
-        delete: operations["sessions_remove"];
-        options?: never;
-        head?: never;
-        /**
-         * Change the label or the attributes of a session.
-         * @description Change the label or the attributes of a session.
-         *
-         *     On the command line: `retain sessions edit trip --label 'Lisbon' --attributes '{"pinned": true}'`
-         */
-        patch: operations["sessions_edit"];
-        trace?: never;
-    };
-    "/api/messages/{session}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return messages from the start of the session, page by page.
-         * @description Return messages from the start of the session, page by page.
-         *
-         *     On the command line: `retain messages list trip --limit 50 --json`
-         */
-        get: operations["messages_list"];
-        put?: never;
-        /**
-         * Add one message at the end of a session.
-         * @description Add one message at the end of a session.
-         *
-         *     With a `key`, a repeated call changes nothing and returns the first result.
-         *
-         *     On the command line: `retain messages append trip user "Where do we go?" --key turn-1`
-         */
-        post: operations["messages_append"];
-        /**
-         * Remove every message of a session, with its summaries and turns, and return their number.
-         * @description Remove every message of a session, with its summaries and turns, and return their number.
-         *
-         *     New messages continue the numbering.
-         *
-         *     On the command line: `retain messages clear trip`
-         */
-        delete: operations["messages_clear"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/summaries/{session}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the newest summary of a session; number 0 and empty text before the first.
-         * @description Return the newest summary of a session; number 0 and empty text before the first.
-         *
-         *     On the command line: `retain summaries get trip`
-         */
-        get: operations["summaries_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/refs/{key}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return part of the content, within a token limit; without options, its beginning.
-         * @description Return part of the content, within a token limit; without options, its beginning.
-         *
-         *     Choose one of a page, lines, the first or last lines, matching lines, or a JSON path.
-         *
-         *     On the command line: `retain refs get npm-install-7f3a09c1 --grep 'ERR!'`
-         */
-        get: operations["refs_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Delete a reference, and its content if no other reference has the same.
-         * @description Delete a reference, and its content if no other reference has the same.
-         *
-         *     On the command line: `retain refs remove npm-install-7f3a09c1`
-         */
-        delete: operations["refs_remove"];
-        options?: never;
-        head?: never;
-        /**
-         * Change the summary or the type of a reference, or activate or deactivate it.
-         * @description Change the summary or the type of a reference, or activate or deactivate it.
-         *
-         *     An inactive reference is in no prompt.
-         *
-         *     On the command line: `retain refs edit npm-install-7f3a09c1 --summary 'The install that failed' --no-is-active`
-         */
-        patch: operations["refs_edit"];
-        trace?: never;
-    };
-    "/api/state/{key}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return a key with its value, unless it has expired.
-         * @description Return a key with its value, unless it has expired.
-         *
-         *     On the command line: `retain state get theme --user ada`
-         */
-        get: operations["state_get"];
-        /**
-         * Set a key, permanently or for `ttl` seconds.
-         * @description Set a key, permanently or for `ttl` seconds.
-         *
-         *     With `if_version`, only if the key has that version; 0: only if it is not set.
-         *
-         *     On the command line: `retain state set theme '{"dark": true}' --user ada --ttl 3600`
-         */
-        put: operations["state_set"];
-        post?: never;
-        /**
-         * Remove a key; with `if_version`, only if it has that version.
-         * @description Remove a key; with `if_version`, only if it has that version.
-         *
-         *     On the command line: `retain state remove theme --user ada`
-         */
-        delete: operations["state_remove"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/items/{key}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return an item; with `refresh`, its time to live starts again.
-         * @description Return an item; with `refresh`, its time to live starts again.
-         *
-         *     On the command line: `retain items get memories,ada tea --user ada`
-         */
-        get: operations["items_get"];
-        /**
-         * Store a JSON object under a namespace and a key.
-         * @description Store a JSON object under a namespace and a key.
-         *
-         *     ttl:        seconds until it expires; without it, it stays
-         *     fields:     paths of the value that a search finds; all by default, none for an empty list
-         *     if_version: write only over this version; 0 means that the item must not exist
-         *
-         *     On the command line: `retain items put memories,ada tea '{"text": "likes green tea"}' --ttl 86400 --user ada`
-         */
-        put: operations["items_put"];
-        post?: never;
-        /**
-         * Remove an item; with `if_version`, only that version of it.
-         * @description Remove an item; with `if_version`, only that version of it.
-         *
-         *     On the command line: `retain items remove memories,ada tea --user ada`
-         */
-        delete: operations["items_remove"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/keys": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the keys of the tenant, oldest first, including expired and revoked ones.
-         * @description List the keys of the tenant, oldest first, including expired and revoked ones.
-         */
-        get: operations["keys_list"];
-        put?: never;
-        /**
-         * Create a key for the caller's tenant, with at most the caller's permissions.
-         * @description Create a key for the caller's tenant, with at most the caller's permissions.
-         *
-         *     Only this response has its text.
-         */
-        post: operations["keys_create"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/keys/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Revoke a key: in this process at once, in other processes within seconds.
-         * @description Revoke a key: in this process at once, in other processes within seconds.
-         */
-        delete: operations["keys_revoke"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/me": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the caller: tenant, permissions, and the user or agent the key is bound to.
-         * @description Return the caller: tenant, permissions, and the user or agent the key is bound to.
-         */
-        get: operations["me"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/audit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the actions in the tenant, newest first: who did what and when, without content.
-         * @description List the actions in the tenant, newest first: who did what and when, without content.
-         */
-        get: operations["audit"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/users": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the users that have data, the last active one first, with the number of records.
-         * @description List the users that have data, the last active one first, with the number of records.
-         */
-        get: operations["users_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/users/{user}/export": {
         parameters: {
             query?: never;
@@ -2239,52 +2474,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Export everything of one user, as JSON Lines for `retain import`. It is audited.
-         * @description Export everything of one user, as JSON Lines for `retain import`. It is audited.
+         * Export everything of one user, as JSON Lines for `memorist import`. It is audited.
+         * @description Export everything of one user, as JSON Lines for `memorist import`. It is audited.
          */
         post: operations["users_export"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/users/{user}/erase": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Erase everything of one user, and return what was removed. Needs `admin` and `delete`.
-         * @description Erase everything of one user, and return what was removed. Needs `admin` and `delete`.
-         */
-        post: operations["users_erase"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/agents/{agent}/erase": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Erase an agent with its entries, notes and sessions, and return what was removed.
-         * @description Erase an agent with its entries, notes and sessions, and return what was removed.
-         *
-         *     Needs `admin` and `delete`.
-         */
-        post: operations["agents_erase"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2308,118 +2501,6 @@ export interface paths {
         get: operations["events"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/webhooks": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the webhooks of the tenant, oldest first, without their secrets.
-         * @description List the webhooks of the tenant, oldest first, without their secrets.
-         */
-        get: operations["webhooks_list"];
-        put?: never;
-        /**
-         * Add a webhook, which gets every event from now on. Only this response has its secret.
-         * @description Add a webhook, which gets every event from now on. Only this response has its secret.
-         */
-        post: operations["webhooks_add"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/webhooks/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return a webhook: where it points, how far it is, and whether it fails.
-         * @description Return a webhook: where it points, how far it is, and whether it fails.
-         */
-        get: operations["webhooks_get"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove a webhook and the events that it did not accept.
-         * @description Remove a webhook and the events that it did not accept.
-         */
-        delete: operations["webhooks_remove"];
-        options?: never;
-        head?: never;
-        /**
-         * Change the address or the kinds of a webhook, or pause it.
-         * @description Change the address or the kinds of a webhook, or pause it.
-         */
-        patch: operations["webhooks_edit"];
-        trace?: never;
-    };
-    "/api/webhooks/{id}/dead-letters": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the events that a webhook did not accept, oldest first, and why.
-         * @description List the events that a webhook did not accept, oldest first, and why.
-         */
-        get: operations["webhooks_dead_letters"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/webhooks/{id}/replay": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Send the events again that a webhook did not accept.
-         * @description Send the events again that a webhook did not accept.
-         */
-        post: operations["webhooks_replay"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/webhooks/{id}/test": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Send a test event to a webhook now, and return its answer.
-         * @description Send a test event to a webhook now, and return its answer.
-         */
-        post: operations["webhooks_test"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2598,6 +2679,26 @@ export interface paths {
         patch: operations["chat_label"];
         trace?: never;
     };
+    "/api/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the caller: tenant, permissions, and the user or agent the key is bound to.
+         * @description Return the caller: tenant, permissions, and the user or agent the key is bound to.
+         */
+        get: operations["me"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/web": {
         parameters: {
             query?: never;
@@ -2658,26 +2759,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/models": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the models that the server's model service offers.
-         * @description List the models that the server's model service offers.
-         */
-        get: operations["models_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/web/model": {
         parameters: {
             query?: never;
@@ -2718,2961 +2799,3136 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/status": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return the numbers of stored records, pending jobs and missing vectors.
-         * @description Return the numbers of stored records, pending jobs and missing vectors.
-         *
-         *     They are those of the tenant; the operator of the server gets those of the whole database,
-         *     and since when the server runs. In a large database the counts may be some seconds old.
-         */
-        get: operations["status"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
 }
 export type webhooks = Record<string, never>;
+/**
+ * Agent
+ * @description The configuration of an agent.
+ */
+export type Agent = {
+    /** Name */
+    name: string;
+    /** Prompt */
+    prompt: string;
+    /** Model */
+    model: string;
+    /** Tools */
+    tools: string[];
+    /** Color */
+    color: string;
+    /** Icon */
+    icon: string;
+    /** Version */
+    version: number;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+    memories_count: MemoriesCount;
+    /** Model Label */
+    model_label: string;
+    /** Active */
+    active: boolean;
+};
+/** AgentPage */
+export type AgentPage = {
+    /** Data */
+    data: Agent[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * AgentReceipt
+ * @description The number of rows that forgetting an agent removed from each table.
+ */
+export type AgentReceipt = {
+    /** Tenant */
+    tenant: string;
+    /** Agent */
+    agent: string;
+    /**
+     * Erased At
+     * Format: date-time
+     */
+    erased_at: string;
+    /** Removed */
+    removed: {
+        [key: string]: number;
+    };
+    /** Compacted */
+    compacted: boolean;
+};
+/** AgentsAddRequest */
+export type AgentsAddRequest = {
+    /**
+     * Name
+     * @description Name of the agent.
+     * @example scout
+     */
+    name: string;
+    /**
+     * Prompt
+     * @description System prompt of the agent.
+     * @default
+     */
+    prompt?: string;
+    /**
+     * Model
+     * @description Name of the model.
+     * @default
+     */
+    model?: string;
+    /**
+     * Tools
+     * @description The tools that the agent may use, separated by commas.
+     * @default []
+     */
+    tools?: string[];
+    /**
+     * Color
+     * @description Colour in which the agent is shown, such as #1f6feb.
+     * @default
+     */
+    color?: string;
+    /**
+     * Icon
+     * @description Icon of the agent: an emoji, or at most 8 characters.
+     * @default
+     */
+    icon?: string;
+    /**
+     * Model Label
+     * @description Display name of the model.
+     * @default
+     */
+    model_label?: string;
+    /**
+     * Active
+     * @description Answer in chats. An inactive agent (--no-active) does not answer.
+     * @default true
+     */
+    active?: boolean;
+};
+/** AgentsEditRequest */
+export type AgentsEditRequest = {
+    /**
+     * Prompt
+     * @description System prompt of the agent.
+     */
+    prompt?: string | null;
+    /**
+     * Model
+     * @description Name of the model.
+     */
+    model?: string | null;
+    /**
+     * Tools
+     * @description The tools that the agent may use, separated by commas.
+     */
+    tools?: string[] | null;
+    /**
+     * Color
+     * @description Colour in which the agent is shown, such as #1f6feb.
+     */
+    color?: string | null;
+    /**
+     * Icon
+     * @description Icon of the agent: an emoji, or at most 8 characters.
+     */
+    icon?: string | null;
+    /**
+     * Model Label
+     * @description Display name of the model.
+     */
+    model_label?: string | null;
+    /**
+     * Active
+     * @description Answer in chats. An inactive agent (--no-active) does not answer.
+     */
+    active?: boolean | null;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/**
+ * ApiKey
+ * @description An API key, without its secret.
+ */
+export type ApiKey = {
+    /** Id */
+    id: string;
+    /** Name */
+    name: string;
+    /** Permissions */
+    permissions: ("read" | "write" | "delete" | "admin")[];
+    /** User */
+    user: string | null;
+    /** Agent */
+    agent: string | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /** Expires At */
+    expires_at: string | null;
+    /** Last Used At */
+    last_used_at: string | null;
+    /** Revoked At */
+    revoked_at: string | null;
+};
+/** ApiKeyPage */
+export type ApiKeyPage = {
+    /** Data */
+    data: ApiKey[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * AuditRecord
+ * @description One row of the audit log.
+ */
+export type AuditRecord = {
+    /** Number */
+    number: number;
+    /**
+     * At
+     * Format: date-time
+     */
+    at: string;
+    /** Who */
+    who: string;
+    /** What */
+    what: string;
+    /** Subject */
+    subject: string;
+    /** Before */
+    before: string | null;
+    /** After */
+    after: string | null;
+    /** Secrets */
+    secrets: number;
+    /** Request Id */
+    request_id: string;
+    /** Chain */
+    chain: string;
+};
+/** AuditRecordPage */
+export type AuditRecordPage = {
+    /** Data */
+    data: AuditRecord[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * ChatRequest
+ * @description A message to one or several agents.
+ */
+export type ChatRequest = {
+    /**
+     * Session Id
+     * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
+     */
+    session_id?: string | null;
+    /**
+     * Key
+     * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
+     */
+    key?: string | null;
+    /**
+     * User
+     * @description The user who owns the memory; also as the header X-Memorist-User.
+     */
+    user?: string | null;
+    /**
+     * Stream
+     * @description Stream the answer as events; also with Accept: text/event-stream.
+     * @default false
+     */
+    stream?: boolean;
+    /**
+     * Images
+     * @description Images as data URLs: PNG, JPEG, GIF or WebP.
+     * @default []
+     * @example [
+     *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
+     *     ]
+     */
+    images?: string[];
+    /**
+     * Message
+     * @description The user's message.
+     * @example Where do we go?
+     */
+    message: string;
+    /**
+     * Agent Id
+     * @description The agent that answers; also as the header X-Memorist-Agent.
+     */
+    agent_id?: string | null;
+    /**
+     * Agents
+     * @description For a group conversation: the agents that answer, in this order.
+     * @default []
+     * @example []
+     */
+    agents?: string[];
+};
+/**
+ * ChatSession
+ * @description A conversation, with the number of messages that its summary covers.
+ */
+export type ChatSession = {
+    /** Id */
+    id: string;
+    /** User */
+    user: string;
+    /** Agent */
+    agent: string;
+    /** Label */
+    label: string;
+    /**
+     * Title
+     * @description A title for display: the label, or the start of the first user message, or empty.
+     */
+    title: string;
+    /** Attributes */
+    attributes: {
+        [key: string]: unknown;
+    };
+    /** Summary */
+    summary: string;
+    /** Summarizedcount */
+    summarizedCount: number;
+    /** Count */
+    count: number;
+    /** First Seq */
+    first_seq: number;
+    /** Last Seq */
+    last_seq: number;
+    /** Created At */
+    created_at: string;
+    /** Updated At */
+    updated_at: string;
+    /**
+     * Last Message At
+     * @description Time of the last message. Imported messages keep their original times.
+     */
+    last_message_at: string | null;
+};
+/**
+ * ChatSessionPage
+ * @description Conversations, most recently used first.
+ */
+export type ChatSessionPage = {
+    /** Data */
+    data: ChatSession[];
+    /**
+     * Next
+     * @description The cursor for the next page, to send as `after`; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * ChatUsage
+ * @description Tokens, cost and latency of all model calls of the turn.
+ */
+export type ChatUsage = {
+    /** Model */
+    model: string;
+    /** Tokens In */
+    tokens_in: number;
+    /** Tokens Out */
+    tokens_out: number;
+    /** Cost */
+    cost: number | null;
+    /** Latency Ms */
+    latency_ms: number;
+};
+/**
+ * Consolidation
+ * @description A proposal to keep content of journal entries.
+ *
+ *     A proposal with the status `passed` has no content: the model found nothing worth keeping, or
+ *     gave no usable answer.
+ */
+export type Consolidation = {
+    /** Id */
+    id: string;
+    /** Agent */
+    agent: string;
+    /**
+     * Status
+     * @enum {string}
+     */
+    status: "proposed" | "accepted" | "refused" | "undone" | "passed";
+    /** Content */
+    content: string;
+    /** Entry Id */
+    entry_id: string | null;
+    /** Document Id */
+    document_id: string | null;
+    /** Model */
+    model: string;
+    /** User */
+    user: string | null;
+    /** Source */
+    source: string;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /** Decided At */
+    decided_at: string | null;
+    /** Sources */
+    sources: string[];
+};
+/** ConsolidationPage */
+export type ConsolidationPage = {
+    /** Data */
+    data: Consolidation[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** ConsolidationsAcceptRequest */
+export type ConsolidationsAcceptRequest = {
+    /**
+     * Into
+     * @description What it becomes: `core` (an entry of the agent) or `documents` (a document).
+     * @default core
+     * @enum {string}
+     */
+    into?: "core" | "documents";
+};
+/** ConsolidationsProposeRequest */
+export type ConsolidationsProposeRequest = {
+    /**
+     * Days
+     * @description Only entries older than this many days.
+     * @default 5
+     */
+    days?: number;
+};
+/** ConsolidationsRefuseRequest */
+export type ConsolidationsRefuseRequest = Record<string, unknown>;
+/** ConsolidationsUndoRequest */
+export type ConsolidationsUndoRequest = Record<string, unknown>;
+/**
+ * ContextAnswer
+ * @description The context for a model, and the report that explains it.
+ */
+export type ContextAnswer = {
+    /**
+     * Messages
+     * @description The messages in the format of OpenAI-compatible services.
+     */
+    messages: {
+        [key: string]: unknown;
+    }[];
+    /** @description Send it with the turn, so that `GET /api/turns/{id}` can explain it. */
+    report: ReportShape;
+    /**
+     * Text
+     * @description The whole context as plain text, if the request set `text`.
+     */
+    text?: string | null;
+    /**
+     * Whole
+     * @description All fields of the library's Context, if the request set `whole`.
+     */
+    whole?: {
+        [key: string]: unknown;
+    } | null;
+};
+/** ContextRequest */
+export type ContextRequest = {
+    /**
+     * Session
+     * @description The session id. Without it, search covers all sessions.
+     * @example trip
+     */
+    session: string;
+    /**
+     * Message
+     * @description The new message.
+     * @default
+     */
+    message?: ((string | Record<string, unknown> | (string | Record<string, unknown>)[]) | (string | Record<string, unknown> | (string | Record<string, unknown>)[]) | null) | string | Record<string, unknown> | (string | Record<string, unknown>)[];
+    /**
+     * Budget
+     * @description Maximum number of tokens. Default: the setting `context_tokens`, which may depend on the model.
+     */
+    budget?: number | null;
+    /**
+     * Others
+     * @description The other agents of a group conversation.
+     * @default []
+     */
+    others?: string[];
+    /**
+     * Text
+     * @description Also return the context as plain text.
+     * @default false
+     */
+    text?: boolean;
+    /**
+     * Whole
+     * @description Also return all fields of the library's Context.
+     * @default false
+     */
+    whole?: boolean;
+};
+/**
+ * DeadLetter
+ * @description An event that a webhook did not accept.
+ */
+export type DeadLetter = {
+    event: Event;
+    /** Error */
+    error: string;
+    /**
+     * Failed At
+     * Format: date-time
+     */
+    failed_at: string;
+};
+/** DeadLetterPage */
+export type DeadLetterPage = {
+    /** Data */
+    data: DeadLetter[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * Document
+ * @description A document, without its text.
+ */
+export type Document = {
+    /** Id */
+    id: string;
+    /** Title */
+    title: string;
+    /** Path */
+    path: string;
+    /** Media */
+    media: string;
+    /** Digest */
+    digest: string;
+    /** Bytes */
+    bytes: number;
+    /** Chunks */
+    chunks: number;
+    /** User */
+    user: string | null;
+    /** Source */
+    source: string;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+};
+/** DocumentPage */
+export type DocumentPage = {
+    /** Data */
+    data: Document[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** DocumentsAddRequest */
+export type DocumentsAddRequest = {
+    /**
+     * Title
+     * @description The title.
+     * @example Handbook
+     */
+    title: string;
+    /**
+     * Text
+     * @description The text, or `-` to read it from standard input.
+     * @example - prefers tea
+     */
+    text: string;
+    /**
+     * Path
+     * @description Where the document comes from. Adding the same path again replaces it.
+     * @default
+     */
+    path?: string;
+    /**
+     * Media
+     * @description Format: text, markdown, html or pdf. Default: detected from the content.
+     * @enum {unknown}
+     */
+    media?: "text" | "markdown" | "html" | null;
+};
+/**
+ * EnterRequest
+ * @description The session to continue.
+ */
+export type EnterRequest = {
+    /**
+     * Session Id
+     * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
+     */
+    session_id?: string | null;
+    /**
+     * Agent Id
+     * @description The agent of the conversation; also as the header X-Memorist-Agent.
+     */
+    agent_id?: string | null;
+    /**
+     * User
+     * @description The user who owns the memory; also as the header X-Memorist-User.
+     */
+    user?: string | null;
+};
+/**
+ * Entity
+ * @description A person or thing that facts are about.
+ */
+export type Entity = {
+    /** Name */
+    name: string;
+    /** Aliases */
+    aliases: string[];
+    /** Proposed */
+    proposed: string[];
+    /** Facts */
+    facts: number;
+};
+/** EntityPage */
+export type EntityPage = {
+    /** Data */
+    data: Entity[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** EntriesAcceptRequest */
+export type EntriesAcceptRequest = {
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** EntriesAddManyRequest */
+export type EntriesAddManyRequest = {
+    /**
+     * Entries
+     * @description A file with one JSON entry per line or a JSON list, or `-` for standard input.
+     * @example [
+     *       {
+     *         "content": "Ada prefers night trains.",
+     *         "kind": "core"
+     *       }
+     *     ]
+     */
+    entries: {
+        id?: string;
+        agent?: unknown;
+        /** @enum {unknown} */
+        kind?: "journal" | "core";
+        board?: unknown;
+        content: string;
+        user?: unknown;
+        source?: unknown;
+        version?: unknown;
+        created_at?: string | null;
+        updated_at?: string | null;
+        expires_at?: unknown;
+        expired?: unknown;
+        /** @enum {unknown} */
+        review?: "accepted" | "pending" | "refused";
+        signs?: unknown;
+    }[];
+};
+/** EntriesAddRequest */
+export type EntriesAddRequest = {
+    /**
+     * Content
+     * @description The text, or `-` to read it from standard input.
+     * @example Ada prefers night trains.
+     */
+    content: string;
+    /**
+     * Kind
+     * @description Kind of entry: `journal`, `core` or `whiteboard`.
+     * @default journal
+     * @enum {string}
+     */
+    kind?: "journal" | "core" | "whiteboard";
+    /**
+     * Board
+     * @description Name of the whiteboard. Default: `main`.
+     */
+    board?: string | null;
+};
+/** EntriesEditRequest */
+export type EntriesEditRequest = {
+    /**
+     * Content
+     * @description The text, or `-` to read it from standard input.
+     * @example Ada prefers night trains.
+     */
+    content: string;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** EntriesRefuseRequest */
+export type EntriesRefuseRequest = {
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** EntriesRemoveManyRequest */
+export type EntriesRemoveManyRequest = {
+    /**
+     * Ids
+     * @description The ids of the entries, separated by commas.
+     * @example [
+     *       "0199c0de-0000-7000-8000-000000000000",
+     *       "0199c0de-0000-7000-8000-000000000001"
+     *     ]
+     */
+    ids: string[];
+};
+/** EntriesShareRequest */
+export type EntriesShareRequest = {
+    /**
+     * Agents
+     * @description The agents that share the board, separated by commas.
+     * @example [
+     *       "scout",
+     *       "planner"
+     *     ]
+     */
+    agents: string[];
+};
+/**
+ * Entry
+ * @description One memory of an agent.
+ */
+export type Entry = {
+    /** Id */
+    id: string;
+    /** Agent */
+    agent: string;
+    /**
+     * Kind
+     * @enum {string}
+     */
+    kind: "journal" | "core" | "whiteboard";
+    /** Board */
+    board: string | null;
+    /** Content */
+    content: string;
+    /** User */
+    user: string | null;
+    /** Source */
+    source: string;
+    /** Version */
+    version: number;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+    /** Expires At */
+    expires_at: string | null;
+    /** Expired */
+    expired: boolean;
+    /**
+     * Review
+     * @enum {string}
+     */
+    review: "accepted" | "pending" | "refused";
+    /** Signs */
+    signs: string[];
+};
+/** EntryPage */
+export type EntryPage = {
+    /** Data */
+    data: Entry[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * Event
+ * @description One change of a tenant's memory.
+ */
+export type Event = {
+    /** Number */
+    number: number;
+    /**
+     * Type
+     * @enum {string}
+     */
+    type: "added" | "changed" | "removed" | "learned" | "erased";
+    /** Kind */
+    kind: string;
+    /** Verb */
+    verb: string;
+    /** Subject */
+    subject: string;
+    /** User */
+    user: string | null;
+    /**
+     * At
+     * Format: date-time
+     */
+    at: string;
+};
+/**
+ * Evidence
+ * @description A message that a fact comes from.
+ */
+export type Evidence = {
+    /** Session */
+    session: string;
+    /** Seq */
+    seq: number;
+};
+/**
+ * Fact
+ * @description A known fact: its words, when it is true, and the messages that support it.
+ */
+export type Fact = {
+    /** Id */
+    id: string;
+    /** Subject */
+    subject: string;
+    /** Statement */
+    statement: string;
+    /** Predicate */
+    predicate: string;
+    /** Object */
+    object: string;
+    /**
+     * Topic
+     * @enum {string}
+     */
+    topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+    /** Valid From */
+    valid_from: string | null;
+    /** Valid To */
+    valid_to: string | null;
+    /**
+     * Learned At
+     * Format: date-time
+     */
+    learned_at: string;
+    /** Source */
+    source: string;
+    /** Agent */
+    agent: string | null;
+    /** Confidence */
+    confidence: number;
+    /**
+     * Status
+     * @enum {string}
+     */
+    status: "active" | "replaced" | "retracted" | "pending";
+    /** Confirmed */
+    confirmed: boolean;
+    /** Replaces */
+    replaces: string | null;
+    /** Replaced By */
+    replaced_by: string | null;
+    /** Conflicts With */
+    conflicts_with: string | null;
+    /** Evidence */
+    evidence: Evidence[];
+};
+/**
+ * FactChange
+ * @description One change of a fact. Changes of the same step were made together and are undone together.
+ */
+export type FactChange = {
+    /** Fact */
+    fact: string;
+    /** Statement */
+    statement: string;
+    /**
+     * Action
+     * @enum {string}
+     */
+    action: "added" | "supported" | "confirmed" | "retracted" | "replaced" | "refined" | "corrected" | "undone";
+    /** Source */
+    source: string;
+    /** Step */
+    step: string;
+    /** Undone */
+    undone: boolean;
+    /**
+     * At
+     * Format: date-time
+     */
+    at: string;
+    /** Evidence */
+    evidence: Evidence[];
+};
+/** FactChangePage */
+export type FactChangePage = {
+    /** Data */
+    data: FactChange[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** FactPage */
+export type FactPage = {
+    /** Data */
+    data: Fact[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** FactsAddRequest */
+export type FactsAddRequest = {
+    /**
+     * Statement
+     * @description The fact as one sentence.
+     * @example Clara lives in Lisbon.
+     */
+    statement: string;
+    /**
+     * Subject
+     * @description The person or thing that the fact is about. Default: `user`.
+     * @default user
+     */
+    subject?: string;
+    /**
+     * Predicate
+     * @description The relation between subject and object, such as `lives in`.
+     * @default
+     */
+    predicate?: string;
+    /**
+     * Object
+     * @description The object of the fact, such as Lisbon.
+     * @default
+     */
+    object?: string;
+    /**
+     * Topic
+     * @description The topic under which the profile lists the fact.
+     * @default other
+     * @enum {string}
+     */
+    topic?: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
+    /**
+     * Valid From
+     * @description The time from which the fact is true.
+     */
+    valid_from?: string | null;
+    /**
+     * Valid To
+     * @description The time until which the fact is true.
+     */
+    valid_to?: string | null;
+    /**
+     * Evidence
+     * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
+     * @default []
+     */
+    evidence?: string[];
+    /**
+     * Confidence
+     * @description How certain the fact is, from 0 to 1.
+     * @default 1
+     */
+    confidence?: number;
+};
+/** FactsConfirmRequest */
+export type FactsConfirmRequest = Record<string, unknown>;
+/** FactsCorrectRequest */
+export type FactsCorrectRequest = {
+    /**
+     * Statement
+     * @description The fact as one sentence.
+     * @example Clara lives in Lisbon.
+     */
+    statement: string;
+    /**
+     * Since
+     * @description When it changed, with a time zone. Without it, the old fact was never true.
+     */
+    since?: string | null;
+    /**
+     * Evidence
+     * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
+     * @default []
+     */
+    evidence?: string[];
+};
+/** FactsMergeRequest */
+export type FactsMergeRequest = {
+    /**
+     * Name
+     * @description A name of the person or thing.
+     * @example Clara
+     */
+    name: string;
+    /**
+     * Other
+     * @description Another name of the same person or thing.
+     * @example the user's sister
+     */
+    other: string;
+};
+/** FactsRetractRequest */
+export type FactsRetractRequest = Record<string, unknown>;
+/** FactsSeparateRequest */
+export type FactsSeparateRequest = {
+    /**
+     * Name
+     * @description A name of the person or thing.
+     * @example Clara
+     */
+    name: string;
+    /**
+     * Other
+     * @description Another name of the same person or thing.
+     * @example the user's sister
+     */
+    other: string;
+};
+/** FactsUndoRequest */
+export type FactsUndoRequest = Record<string, unknown>;
+/**
+ * Hit
+ * @description A search result.
+ *
+ *     `kind` and `id` name the record, `seq` the message of a session or the chunk of a document.
+ */
+export type Hit = {
+    /** Kind */
+    kind: string;
+    /** Id */
+    id: string;
+    /** Seq */
+    seq: number;
+    /** Text */
+    text: string;
+    /**
+     * At
+     * Format: date-time
+     */
+    at: string;
+    /** Score */
+    score: number;
+    /** Author */
+    author: string;
+    /** Role */
+    role: string;
+    /** Title */
+    title: string;
+    /** Session */
+    session: string | null;
+    /** Legs */
+    legs: string[];
+    /** Why */
+    why: {
+        [key: string]: number;
+    };
+    /** Before */
+    before: string;
+    /** After */
+    after: string;
+    /** Near */
+    near: number | null;
+    /** Same */
+    same: number;
+};
+/**
+ * Interaction
+ * @description One model call; tokens, cost and latency are None if they are not known.
+ */
+export type Interaction = {
+    /** Id */
+    id: string;
+    /** Route */
+    route: string;
+    /** Model */
+    model: string;
+    /** Parameters */
+    parameters: {
+        [key: string]: unknown;
+    };
+    /** Latency Ms */
+    latency_ms: number | null;
+    /** Tokens In */
+    tokens_in: number | null;
+    /** Tokens Out */
+    tokens_out: number | null;
+    /** Cost */
+    cost: number | null;
+    /** Error */
+    error: string;
+    /** User */
+    user: string | null;
+    /** Agent */
+    agent: string | null;
+    /** Session */
+    session: string | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+};
+/** InteractionPage */
+export type InteractionPage = {
+    /** Data */
+    data: Interaction[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** InteractionsAddRequest */
+export type InteractionsAddRequest = {
+    /**
+     * Route
+     * @description The part of your program that made the call.
+     * @example chat
+     */
+    route: string;
+    /**
+     * Model
+     * @description Name of the model.
+     * @example gpt-5-mini
+     */
+    model: string;
+    /**
+     * Latency Ms
+     * @description Duration of the call in milliseconds.
+     */
+    latency_ms?: number | null;
+    /**
+     * Tokens In
+     * @description Tokens that the model read.
+     */
+    tokens_in?: number | null;
+    /**
+     * Tokens Out
+     * @description Tokens that the model wrote.
+     */
+    tokens_out?: number | null;
+    /**
+     * Cost
+     * @description Cost of the call in US dollars.
+     */
+    cost?: number | null;
+    /**
+     * Parameters
+     * @description A JSON object with the parameters of the call.
+     */
+    parameters?: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * Error
+     * @description The error, if the call failed.
+     * @default
+     */
+    error?: string;
+    /**
+     * Session
+     * @description The session id.
+     */
+    session?: string | null;
+};
+/**
+ * Item
+ * @description A key and its value.
+ *
+ *     `raw` is the value as JSON text. `version` counts how often the key was set.
+ */
+export type Item = {
+    /** Area */
+    area: string;
+    /** Key */
+    key: string;
+    /** Version */
+    version: number;
+    /** Expires At */
+    expires_at: string | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+    /** Value */
+    value: unknown;
+};
+/** ItemPage */
+export type ItemPage = {
+    /** Data */
+    data: Item[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** ItemsPutRequest */
+export type ItemsPutRequest = {
+    /**
+     * Place
+     * @description The place: its names from the outermost, separated by commas.
+     * @example [
+     *       "memories",
+     *       "ada"
+     *     ]
+     */
+    place: string[];
+    /**
+     * Value
+     * @description The value: a JSON object.
+     * @example {
+     *       "text": "likes green tea"
+     *     }
+     */
+    value: Record<string, unknown>;
+    /**
+     * Ttl
+     * @description Time to live: expire after this many seconds.
+     */
+    ttl?: number | null;
+    /**
+     * Fields
+     * @description Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.
+     */
+    fields?: string[] | null;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** ItemsSearchRequest */
+export type ItemsSearchRequest = {
+    /**
+     * Query
+     * @description Words to search for.
+     * @example where does my sister live
+     */
+    query: string;
+    /**
+     * Place
+     * @description The place: its names from the outermost, separated by commas.
+     * @default []
+     */
+    place?: string[];
+    /**
+     * Where
+     * @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}.
+     */
+    where?: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * Limit
+     * @description Maximum number of records to return.
+     * @default 10
+     */
+    limit?: number;
+};
+/**
+ * JobResult
+ * @description The result of one run of a job.
+ */
+export type JobResult = {
+    /** Done */
+    done: number;
+    /** Left */
+    left: number;
+    /** Failed */
+    failed: number;
+    /** Errors */
+    errors: string[];
+};
+/**
+ * JobResults
+ * @description The result of each job.
+ */
+export type JobResults = {
+    /** Jobs */
+    jobs: {
+        [key: string]: JobResult;
+    };
+};
+/** JobsRunRequest */
+export type JobsRunRequest = Record<string, unknown>;
+/** KeysAddRequest */
+export type KeysAddRequest = {
+    /**
+     * Name
+     * @description A name that says what the key is for.
+     * @example scout
+     */
+    name: string;
+    /**
+     * Permissions
+     * @description Any of read, write, delete and admin; no permission includes another.
+     * @default [
+     *       "read",
+     *       "write"
+     *     ]
+     */
+    permissions?: ("read" | "write" | "delete" | "admin")[];
+    /**
+     * User
+     * @description The only user that the key may act for. Default: every user of the tenant.
+     */
+    user?: string | null;
+    /**
+     * Agent
+     * @description The only agent that the key may act for. Default: every agent.
+     */
+    agent?: string | null;
+    /**
+     * Expires At
+     * @description Time of expiry, with a time zone. Default: that of the credential that creates the key, otherwise none.
+     */
+    expires_at?: string | null;
+    /**
+     * Days
+     * @description Valid for this many days, instead of `expires_at`.
+     */
+    days?: number | null;
+};
+/**
+ * Label
+ * @description The display name of a conversation.
+ */
+export type Label = {
+    /**
+     * Label
+     * @example Lisbon
+     */
+    label: string;
+};
+/**
+ * Match
+ * @description An item that a search returned, and its score from 0 to 1.
+ */
+export type Match = {
+    item: PlacedItem;
+    /** Score */
+    score: number;
+};
+/**
+ * Me
+ * @description The caller: the tenant, permissions, user and agent of its credential.
+ */
+export type Me = {
+    /** Tenant */
+    tenant: string;
+    /** Permissions */
+    permissions: ("read" | "write" | "delete" | "admin")[];
+    /** User */
+    user: string | null;
+    /** Agent */
+    agent: string | null;
+    /** Name */
+    name: string;
+};
+/**
+ * MemoriesCount
+ * @description The number of an agent's accepted entries, by kind.
+ */
+export type MemoriesCount = {
+    /** Core */
+    core: number;
+    /** Journal */
+    journal: number;
+};
+/**
+ * Message
+ * @description One message.
+ */
+export type Message = {
+    /** Session */
+    session: string;
+    /** Seq */
+    seq: number;
+    /** Role */
+    role: string;
+    /** Author */
+    author: string | null;
+    /** Tokens */
+    tokens: number;
+    /** Tokens In */
+    tokens_in: number | null;
+    /** Tokens Out */
+    tokens_out: number | null;
+    /** Cost */
+    cost: number | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /** Content */
+    content: {
+        [key: string]: unknown;
+    };
+};
+/** MessagePage */
+export type MessagePage = {
+    /** Data */
+    data: Message[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** MessagesAppendRequest */
+export type MessagesAppendRequest = {
+    /**
+     * Role
+     * @description Who speaks: system, user, assistant or tool.
+     * @example user
+     * @enum {string}
+     */
+    role: "system" | "user" | "assistant" | "tool";
+    /**
+     * Content
+     * @description The text, or `-` to read it from standard input.
+     * @example Where do we go?
+     */
+    content: string | Record<string, unknown> | (string | Record<string, unknown>)[];
+    /**
+     * Key
+     * @description Idempotency key. A retry with the same key adds nothing.
+     */
+    key?: string | null;
+    /**
+     * Expected Last Seq
+     * @description Append only if the session's last message has this number.
+     */
+    expected_last_seq?: number | null;
+    /**
+     * Author
+     * @description Name of the speaker, if several agents take part.
+     */
+    author?: string | null;
+    /**
+     * Tokens In
+     * @description Tokens that the model read.
+     */
+    tokens_in?: number | null;
+    /**
+     * Tokens Out
+     * @description Tokens that the model wrote.
+     */
+    tokens_out?: number | null;
+    /**
+     * Cost
+     * @description Cost of the call in US dollars.
+     */
+    cost?: number | null;
+    /**
+     * Created At
+     * @description When the message was written, with a time zone. For imported history.
+     */
+    created_at?: string | null;
+};
+/** MessagesExtendRequest */
+export type MessagesExtendRequest = {
+    /**
+     * Messages
+     * @description A file with one JSON message per line, or `-` for standard input.
+     * @example [
+     *       {
+     *         "content": "Where do we go?",
+     *         "role": "user"
+     *       },
+     *       {
+     *         "content": "To Lisbon.",
+     *         "role": "assistant"
+     *       }
+     *     ]
+     */
+    messages: {
+        /**
+         * @description Who speaks: system, user, assistant or tool.
+         * @enum {unknown}
+         */
+        role: "system" | "user" | "assistant" | "tool";
+        /** @description Text, an object with text, parts and attachments, or a list of parts. */
+        content?: string | Record<string, unknown> | (string | Record<string, unknown>)[] | null;
+        author?: string | null;
+        tokens_in?: number | null;
+        tokens_out?: number | null;
+        cost?: number | null;
+        created_at?: string | null;
+        tool_calls?: unknown;
+        tool_call_id?: unknown;
+        name?: unknown;
+        function_call?: unknown;
+        refusal?: unknown;
+        annotations?: unknown;
+        audio?: unknown;
+        reasoning_content?: unknown;
+    }[];
+    /**
+     * Key
+     * @description Idempotency key. A retry with the same key adds nothing.
+     */
+    key?: string | null;
+    /**
+     * Expected Last Seq
+     * @description Append only if the session's last message has this number.
+     */
+    expected_last_seq?: number | null;
+};
+/** MessagesPopRequest */
+export type MessagesPopRequest = Record<string, unknown>;
+/**
+ * ModelNames
+ * @description The models that a service offers. `error` says why there are none.
+ */
+export type ModelNames = {
+    /** Models */
+    models: string[];
+    /** Error */
+    error: string;
+};
+/**
+ * ModelRequestBody
+ * @description The model to test.
+ */
+export type ModelRequestBody = {
+    /**
+     * Model
+     * @description The name of the model, with its provider where it is not OpenAI-compatible.
+     * @example llama3.2
+     */
+    model: string;
+    /**
+     * Base Url
+     * @description The address of an OpenAI-compatible service.
+     * @default
+     * @example http://localhost:11434/v1
+     */
+    base_url?: string;
+    /**
+     * Api Key
+     * @description The key of the service, if it needs one.
+     * @default
+     */
+    api_key?: string;
+    /**
+     * Use
+     * @description Answer chats with it from now on, until the server restarts.
+     * @default false
+     */
+    use?: boolean;
+};
+/**
+ * ModelTest
+ * @description The result of one call. `error` says what failed; `used` if the server now uses the model.
+ */
+export type ModelTest = {
+    /** Model */
+    model: string;
+    /** Ok */
+    ok: boolean;
+    /** Used */
+    used: boolean;
+    /** Reply */
+    reply: string;
+    /** Error */
+    error: string;
+    /** Latency Ms */
+    latency_ms: number | null;
+};
+/**
+ * NewKey
+ * @description A new key; `key` is its text, which is shown only once.
+ */
+export type NewKey = {
+    /** Id */
+    id: string;
+    /** Name */
+    name: string;
+    /** Permissions */
+    permissions: ("read" | "write" | "delete" | "admin")[];
+    /** User */
+    user: string | null;
+    /** Agent */
+    agent: string | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /** Expires At */
+    expires_at: string | null;
+    /** Last Used At */
+    last_used_at: string | null;
+    /** Revoked At */
+    revoked_at: string | null;
+    /** Key */
+    key: string;
+    /** Is First */
+    is_first: boolean;
+};
+/**
+ * NewWebhook
+ * @description A new webhook; `secret` is shown only once.
+ */
+export type NewWebhook = {
+    /** Id */
+    id: string;
+    /** Url */
+    url: string;
+    /** Kinds */
+    kinds: string[];
+    /** Paused */
+    paused: boolean;
+    /** Position */
+    position: number;
+    /** Tries */
+    tries: number;
+    /** Error */
+    error: string;
+    /** Retry At */
+    retry_at: string | null;
+    /** Dead Letters */
+    dead_letters: number;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /** Delivered At */
+    delivered_at: string | null;
+    /** Secret */
+    secret: string;
+};
+/**
+ * Note
+ * @description The current document; empty and at version 0 if nothing was ever written.
+ */
+export type Note = {
+    /** Text */
+    text: string;
+    /** Version */
+    version: number;
+    /** Tokens */
+    tokens: number;
+    /** Created At */
+    created_at: string | null;
+    /** Updated At */
+    updated_at: string | null;
+};
+/**
+ * NoteVersion
+ * @description The document after a change.
+ */
+export type NoteVersion = {
+    /** Version */
+    version: number;
+    /** Operation */
+    operation: string;
+    /** Source */
+    source: string;
+    /** Text */
+    text: string;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+};
+/** NoteVersionPage */
+export type NoteVersionPage = {
+    /** Data */
+    data: NoteVersion[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** NotesAppendRequest */
+export type NotesAppendRequest = {
+    /**
+     * Text
+     * @description The text, or `-` to read it from standard input.
+     * @example - prefers tea
+     */
+    text: string;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** NotesOverwriteRequest */
+export type NotesOverwriteRequest = {
+    /**
+     * Text
+     * @description The text, or `-` to read it from standard input.
+     * @example - prefers tea
+     */
+    text: string;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** NotesPrependRequest */
+export type NotesPrependRequest = {
+    /**
+     * Text
+     * @description The text, or `-` to read it from standard input.
+     * @example - prefers tea
+     */
+    text: string;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** NotesReplaceSectionRequest */
+export type NotesReplaceSectionRequest = {
+    /**
+     * Header
+     * @description Heading of the section: `Preferences`, or `## Preferences` if it is not unique.
+     * @example Preferences
+     */
+    header: string;
+    /**
+     * Text
+     * @description The text, or `-` to read it from standard input.
+     * @example - prefers tea
+     */
+    text: string;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/** NotesRestoreRequest */
+export type NotesRestoreRequest = {
+    /**
+     * Version
+     * @description Number of the version.
+     * @example 1
+     */
+    version: number;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/**
+ * Passage
+ * @description A chunk of a document.
+ */
+export type Passage = {
+    /** Document */
+    document: string;
+    /** Seq */
+    seq: number;
+    /** Title */
+    title: string;
+    /** Text */
+    text: string;
+    /** Start */
+    start: number;
+    /** Page */
+    page: number | null;
+};
+/** PassagePage */
+export type PassagePage = {
+    /** Data */
+    data: Passage[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** PlacePage */
+export type PlacePage = {
+    /** Data */
+    data: string[][];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * PlacedItem
+ * @description A JSON document in a namespace.
+ */
+export type PlacedItem = {
+    /** Place */
+    place: string[];
+    /** Key */
+    key: string;
+    /** Version */
+    version: number;
+    /** Expires At */
+    expires_at: string | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+    /** Value */
+    value: {
+        [key: string]: unknown;
+    };
+};
+/** PlacedItemPage */
+export type PlacedItemPage = {
+    /** Data */
+    data: PlacedItem[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * Problem
+ * @description The description of an error.
+ */
+export type Problem = {
+    /**
+     * Type
+     * @description The name of the error type.
+     * @example /problems/not-found
+     */
+    type: string;
+    /** Title */
+    title: string;
+    /** Status */
+    status: number;
+    /**
+     * Detail
+     * @description What happened, why, and what to do.
+     */
+    detail: string;
+    /** Request Id */
+    request_id: string;
+    /**
+     * Field
+     * @description The field of the request that is wrong, if any.
+     * @default null
+     */
+    field?: string | null;
+};
+/**
+ * Receipt
+ * @description The number of rows removed from each table; it holds no content.
+ *
+ *     `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
+ *     backup still needed the files. `memorist purge` clears them later.
+ */
+export type Receipt = {
+    /** Tenant */
+    tenant: string;
+    /** User */
+    user: string;
+    /**
+     * Erased At
+     * Format: date-time
+     */
+    erased_at: string;
+    /** Removed */
+    removed: {
+        [key: string]: number;
+    };
+    /** Compacted */
+    compacted: boolean;
+    /** Audit Subjects Hashed */
+    audit_subjects_hashed: number;
+    /** Not Reached */
+    not_reached: string[];
+};
+/**
+ * Ref
+ * @description A stored content: its type, its origin and its size.
+ */
+export type Ref = {
+    /** Key */
+    key: string;
+    /** User */
+    user: string | null;
+    /** Agent */
+    agent: string | null;
+    /** Session */
+    session: string | null;
+    /** Type */
+    type: string;
+    /** Summary */
+    summary: string;
+    /** Media */
+    media: string;
+    /** Bytes */
+    bytes: number;
+    /** Lines */
+    lines: number;
+    /** Tokens */
+    tokens: number;
+    /** Metadata */
+    metadata: {
+        [key: string]: unknown;
+    };
+    /** Source */
+    source: string;
+    /** Is Active */
+    is_active: boolean;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+};
+/** RefPage */
+export type RefPage = {
+    /** Data */
+    data: Ref[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** RefsAddRequest */
+export type RefsAddRequest = {
+    /**
+     * Content
+     * @description The text, or `-` to read it from standard input.
+     * @example Ada flies to Lisbon on 3 May.
+     */
+    content: unknown;
+    /**
+     * Description
+     * @description A one-line description. Without it, one is generated from the content.
+     * @default
+     */
+    description?: string;
+    /**
+     * Type
+     * @description Type of content, such as command_output, user_preference or file_content.
+     * @default note
+     */
+    type?: string;
+    /**
+     * Session
+     * @description The session id.
+     */
+    session?: string | null;
+    /**
+     * Metadata
+     * @description A JSON object with your own data, such as origin or duration.
+     */
+    metadata?: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * Key
+     * @description The key, as shown in the placeholder.
+     */
+    key?: string | null;
+};
+/** RefsCaptureRequest */
+export type RefsCaptureRequest = {
+    /**
+     * Output
+     * @description The output, or `-` to read it from standard input.
+     * @example added 312 packages in 9s
+     */
+    output: unknown;
+    /**
+     * Source
+     * @description The command that produced it.
+     * @default
+     */
+    source?: string;
+    /**
+     * Status
+     * @description Exit status of the command.
+     * @default
+     */
+    status?: string;
+    /**
+     * Session
+     * @description The session id.
+     */
+    session?: string | null;
+    /**
+     * Type
+     * @description Type of content, such as command_output, user_preference or file_content.
+     * @default command_output
+     */
+    type?: string;
+    /**
+     * Metadata
+     * @description A JSON object with your own data, such as origin or duration.
+     */
+    metadata?: {
+        [key: string]: unknown;
+    } | null;
+};
+/** RefsEditRequest */
+export type RefsEditRequest = {
+    /**
+     * Summary
+     * @description A one-line summary.
+     */
+    summary?: string | null;
+    /**
+     * Is Active
+     * @description Whether the reference is listed in prompts.
+     */
+    is_active?: boolean | null;
+    /**
+     * Type
+     * @description Type of content, such as command_output, user_preference or file_content.
+     */
+    type?: string | null;
+};
+/**
+ * ReplayedEvents
+ * @description The number of events that are sent again.
+ */
+export type ReplayedEvents = {
+    /** Events */
+    events: number;
+};
+/**
+ * Replies
+ * @description The answers of the agents of a group, in order.
+ */
+export type Replies = {
+    /** Session Id */
+    session_id: string;
+    /** Key */
+    key: string;
+    /** Replies */
+    replies: Reply[];
+};
+/**
+ * Reply
+ * @description An agent's answer.
+ */
+export type Reply = {
+    /** Session Id */
+    session_id: string;
+    /** Agent Id */
+    agent_id: string;
+    /**
+     * Key
+     * @description The turn's idempotency key.
+     */
+    key: string;
+    /**
+     * Turn Id
+     * @description The id of the turn. `GET /api/turns/{id}` explains the answer.
+     */
+    turn_id: string;
+    /** Message */
+    message: string;
+    usage: ChatUsage;
+    /**
+     * Tools
+     * @description The tools that the agent called, in order.
+     */
+    tools: string[];
+    /**
+     * Asked Seq
+     * @description The number of the user message that this answers.
+     */
+    asked_seq: number;
+    /** First Seq */
+    first_seq: number;
+    /** Last Seq */
+    last_seq: number;
+    /**
+     * Memory Only
+     * @description True if no model is set: the answer lists stored memories about the message.
+     */
+    memory_only: boolean;
+    /**
+     * Again
+     * @description True if the turn was already saved by an earlier request.
+     */
+    again: boolean;
+    /**
+     * Cut
+     * @description True if the answer was cut at the token limit.
+     */
+    cut: boolean;
+    /**
+     * Error
+     * @description In a group: the reason why this agent did not answer.
+     */
+    error: string;
+    /**
+     * Notice
+     * @description A further action of the server, such as creating the agent.
+     */
+    notice: string;
+};
+/**
+ * Report
+ * @description Items in a context and items left out; each has its layer, source, tokens and reason.
+ */
+export type ReportShape = {
+    /** Budget */
+    budget: number;
+    /** Tokens */
+    tokens: number;
+    /** Items */
+    items: [
+        string,
+        string,
+        number,
+        string
+    ][];
+    /** Left Out */
+    left_out: [
+        string,
+        string,
+        number,
+        string
+    ][];
+    /** Shares */
+    shares: {
+        [key: string]: number;
+    };
+};
+/**
+ * RunRequest
+ * @description A message to an agent, with the field names of agent runners.
+ * @example {
+ *       "message": "Where do we go?"
+ *     }
+ */
+export type RunRequest = {
+    /**
+     * Session Id
+     * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
+     */
+    session_id?: string | null;
+    /**
+     * Key
+     * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
+     */
+    key?: string | null;
+    /**
+     * User
+     * @description The user who owns the memory; also as the header X-Memorist-User.
+     */
+    user?: string | null;
+    /**
+     * Stream
+     * @description Stream the answer as events; also with Accept: text/event-stream.
+     * @default false
+     */
+    stream?: boolean;
+    /**
+     * Images
+     * @description Images as data URLs: PNG, JPEG, GIF or WebP.
+     * @default []
+     * @example [
+     *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
+     *     ]
+     */
+    images?: string[];
+    /**
+     * Agent
+     * @description The agent that answers; also as the header X-Memorist-Agent.
+     */
+    agent?: string | null;
+    /**
+     * Message
+     * @description The user's message.
+     * @example Where do we go?
+     */
+    message?: string | null;
+    /**
+     * Input
+     * @description Another name for `message`.
+     * @example null
+     */
+    input?: string | null;
+    /**
+     * Prompt
+     * @description Another name for `message`.
+     * @example null
+     */
+    prompt?: string | null;
+} & ({
+    message: string;
+    input?: null;
+    prompt?: null;
+} | {
+    message?: null;
+    input: string;
+    prompt?: null;
+} | {
+    message?: null;
+    input?: null;
+    prompt: string;
+});
+/** SearchRequest */
+export type SearchRequest = {
+    /**
+     * Query
+     * @description Words to search for.
+     * @example where does my sister live
+     */
+    query: string;
+    /**
+     * Kinds
+     * @description Kinds to search: messages, facts, notes, entries, refs, state, items, documents, graph. Default: all.
+     */
+    kinds?: string[] | null;
+    /**
+     * Session
+     * @description The session id. Without it, search covers all sessions.
+     */
+    session?: string | null;
+    /**
+     * Since
+     * @description Start of the period (inclusive), with a time zone.
+     */
+    since?: string | null;
+    /**
+     * Until
+     * @description End of the period (exclusive), with a time zone.
+     */
+    until?: string | null;
+    /**
+     * At
+     * @description The time at which the question is asked, with a time zone. Default: now.
+     */
+    at?: string | null;
+    /**
+     * Limit
+     * @description Maximum number of records to return.
+     * @default 10
+     */
+    limit?: number;
+    /**
+     * Min Score
+     * @description Leave out hits with a lower score, from 0 to 1.
+     * @default 0
+     */
+    min_score?: number;
+};
+/**
+ * SearchResults
+ * @description The hits of a search, best first; `legs` says if words and vectors were used, or why not.
+ *
+ *     `facts` has up to three facts that match, beside the hits: facts repeat what messages say and
+ *     must not take their places. A search for facts alone has them as its hits.
+ */
+export type SearchResults = {
+    /** Hits */
+    hits: Hit[];
+    /** Legs */
+    legs: {
+        [key: string]: string;
+    };
+    /** Facts */
+    facts: Hit[];
+};
+/**
+ * ServiceRequestBody
+ * @description The service whose models to list.
+ */
+export type ServiceRequestBody = {
+    /**
+     * Model
+     * @description A model of the service, with its provider where it is not OpenAI-compatible.
+     * @default
+     * @example llama3.2
+     */
+    model?: string;
+    /**
+     * Base Url
+     * @description The address of an OpenAI-compatible service.
+     * @default
+     * @example http://localhost:11434/v1
+     */
+    base_url?: string;
+    /**
+     * Api Key
+     * @description The key of the service, if it needs one.
+     * @default
+     */
+    api_key?: string;
+};
+/**
+ * Session
+ * @description A conversation thread; its messages are numbered first_seq..last_seq without a gap.
+ */
+export type Session = {
+    /** Id */
+    id: string;
+    /** User */
+    user: string;
+    /** Agent */
+    agent: string;
+    /** Label */
+    label: string;
+    /** Attributes */
+    attributes: {
+        [key: string]: unknown;
+    };
+    /** Summary */
+    summary: string;
+    /** Summarized Count */
+    summarized_count: number;
+    /** First Seq */
+    first_seq: number;
+    /** Last Seq */
+    last_seq: number;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+};
+/** SessionPage */
+export type SessionPage = {
+    /** Data */
+    data: Session[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** SessionsActivateRequest */
+export type SessionsActivateRequest = Record<string, unknown>;
+/** SessionsAddRequest */
+export type SessionsAddRequest = {
+    /**
+     * Id
+     * @description Id of the session.
+     */
+    id?: string | null;
+    /**
+     * Label
+     * @description A name to show to people.
+     * @default
+     */
+    label?: string;
+    /**
+     * Attributes
+     * @description A JSON object with your own data.
+     */
+    attributes?: {
+        [key: string]: unknown;
+    } | null;
+};
+/** SessionsEditRequest */
+export type SessionsEditRequest = {
+    /**
+     * Label
+     * @description A name to show to people.
+     */
+    label?: string | null;
+    /**
+     * Attributes
+     * @description A JSON object with your own data.
+     */
+    attributes?: {
+        [key: string]: unknown;
+    } | null;
+};
+/** SessionsResumeRequest */
+export type SessionsResumeRequest = {
+    /**
+     * Stored Id
+     * @description The session id that the client has stored, if any.
+     */
+    stored_id?: string | null;
+};
+/**
+ * SignInRequest
+ * @description The key to sign in with.
+ */
+export type SignInRequest = {
+    /**
+     * Key
+     * @description A key of the server, mst_…
+     * @example mst_…
+     */
+    key: string;
+    /**
+     * Remember
+     * @description For 30 days, in place of 12 hours or until the browser is closed.
+     * @default false
+     */
+    remember?: boolean;
+};
+/** StateSetRequest */
+export type StateSetRequest = {
+    /**
+     * Value
+     * @description The value as JSON; a string needs double quotes.
+     * @example {
+     *       "dark": true
+     *     }
+     */
+    value: unknown;
+    /**
+     * Area
+     * @description Where the value belongs: `user`, `tenant` or `session:ID`.
+     * @default user
+     */
+    area?: string;
+    /**
+     * Ttl
+     * @description Time to live: expire after this many seconds.
+     */
+    ttl?: number | null;
+    /**
+     * If Version
+     * @description Change it only if this is its current version; 0 means it must not exist yet.
+     */
+    if_version?: number | null;
+};
+/**
+ * StoredUser
+ * @description A user, the number of stored records of each kind, and the time of the last change.
+ */
+export type StoredUser = {
+    /** User */
+    user: string;
+    /** Conversations */
+    conversations: number;
+    /** Memories */
+    memories: number;
+    /** Pending */
+    pending: number;
+    /** Notes */
+    notes: number;
+    /** Refs */
+    refs: number;
+    /** Documents */
+    documents: number;
+    /** State */
+    state: number;
+    /** Facts */
+    facts: number;
+    /**
+     * Last Active At
+     * Format: date-time
+     */
+    last_active_at: string;
+};
+/** StoredUserPage */
+export type StoredUserPage = {
+    /** Data */
+    data: StoredUser[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** SummariesFoldRequest */
+export type SummariesFoldRequest = {
+    /**
+     * Force
+     * @description Do it now, even if the settings do not require it yet.
+     * @default false
+     */
+    force?: boolean;
+};
+/**
+ * Summary
+ * @description One fold: the summary as of then, and the messages that this fold added to it.
+ *
+ *     A session that was never folded has one with number 0 and no text.
+ */
+export type Summary = {
+    /** Session */
+    session: string;
+    /** Number */
+    number: number;
+    /** Covers From */
+    covers_from: number;
+    /** Covers To */
+    covers_to: number;
+    /** Digest */
+    digest: string;
+    /** Text */
+    text: string;
+    /** Tokens */
+    tokens: number;
+    /** Model */
+    model: string;
+    /** Prompt Version */
+    prompt_version: number;
+    /** Created At */
+    created_at: string | null;
+};
+/** SummaryPage */
+export type SummaryPage = {
+    /** Data */
+    data: Summary[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/**
+ * SystemStatus
+ * @description The status of a database.
+ */
+export type SystemStatus = {
+    /** Version */
+    version: string;
+    /** Database */
+    database: string;
+    /** Schema Version */
+    schema_version: number;
+    /** Tenants */
+    tenants: number;
+    /** Rows */
+    rows: {
+        [key: string]: number;
+    };
+    /** Embedder */
+    embedder: string;
+    /** Vectors */
+    vectors: {
+        [key: string]: number;
+    };
+    /** Model */
+    model: string;
+    /** Work */
+    work: {
+        [key: string]: number;
+    };
+    /** Started At */
+    started_at: string | null;
+    /** Worked At */
+    worked_at: string | null;
+    /** Problems */
+    problems: string[];
+};
+/**
+ * TestResult
+ * @description The response of a webhook to a test event.
+ */
+export type TestResult = {
+    /** Delivered */
+    delivered: boolean;
+    /** Error */
+    error: string;
+};
+/**
+ * ToolName
+ * @description A tool that an agent can use.
+ */
+export type ToolName = {
+    /** Name */
+    name: string;
+    /** Description */
+    description: string;
+};
+/**
+ * Total
+ * @description The totals of one hour, day, model, route or agent; calls without an agent have the name "".
+ *
+ *     Sums and percentiles leave out calls whose tokens, cost or latency are unknown. They are None if
+ *     no call is left. Latencies are nearest-rank percentiles in milliseconds.
+ */
+export type Total = {
+    /** Name */
+    name: string;
+    /** Split */
+    split: string;
+    /** Calls */
+    calls: number;
+    /** Errors */
+    errors: number;
+    /** Tokens In */
+    tokens_in: number | null;
+    /** Tokens Out */
+    tokens_out: number | null;
+    /** Cost */
+    cost: number | null;
+    /** P50 */
+    p50: number | null;
+    /** P95 */
+    p95: number | null;
+    /** P99 */
+    p99: number | null;
+};
+/**
+ * Turn
+ * @description One run of an agent: messages first_seq..last_seq; `report` explains its context.
+ */
+export type Turn = {
+    /** Id */
+    id: string;
+    /** Session */
+    session: string;
+    /** First Seq */
+    first_seq: number;
+    /** Last Seq */
+    last_seq: number;
+    /** Interaction */
+    interaction: string | null;
+    /** Report */
+    report: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+};
+/** TurnPage */
+export type TurnPage = {
+    /** Data */
+    data: Turn[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
+/** TurnRequest */
+export type TurnRequest = {
+    /**
+     * Session
+     * @description The session id. Without it, search covers all sessions.
+     * @example trip
+     */
+    session: string;
+    /**
+     * Messages
+     * @description The messages of the turn, in order.
+     * @example [
+     *       {
+     *         "content": "Where do we go?",
+     *         "role": "user"
+     *       },
+     *       {
+     *         "content": "To Lisbon.",
+     *         "role": "assistant"
+     *       }
+     *     ]
+     */
+    messages: {
+        /**
+         * @description Who speaks: system, user, assistant or tool.
+         * @enum {unknown}
+         */
+        role: "system" | "user" | "assistant" | "tool";
+        /** @description Text, an object with text, parts and attachments, or a list of parts. */
+        content?: string | Record<string, unknown> | (string | Record<string, unknown>)[] | null;
+        author?: string | null;
+        tokens_in?: number | null;
+        tokens_out?: number | null;
+        cost?: number | null;
+        created_at?: string | null;
+        tool_calls?: unknown;
+        tool_call_id?: unknown;
+        name?: unknown;
+        function_call?: unknown;
+        refusal?: unknown;
+        annotations?: unknown;
+        audio?: unknown;
+        reasoning_content?: unknown;
+    }[];
+    /**
+     * Usage
+     * @description The model call: its model, tokens, cost and latency.
+     */
+    usage?: {
+        /** Model */
+        model: string;
+        /**
+         * Route
+         * @default chat
+         */
+        route?: string;
+        /** Latency Ms */
+        latency_ms?: number | null;
+        /** Tokens In */
+        tokens_in?: number | null;
+        /** Tokens Out */
+        tokens_out?: number | null;
+        /** Cost */
+        cost?: number | null;
+        /** Parameters */
+        parameters?: {
+            [key: string]: unknown;
+        } | null;
+        /**
+         * Error
+         * @default
+         */
+        error?: string;
+    } | null;
+    /**
+     * Key
+     * @description Idempotency key. A retry with the same key adds nothing.
+     */
+    key?: string | null;
+    /** @description The report that `POST /api/context` returned. */
+    report?: ReportShape | null;
+};
+/**
+ * TurnState
+ * @description The state of a turn.
+ */
+export type TurnState = {
+    /** Session Id */
+    session_id: string;
+    /** Key */
+    key: string;
+    /**
+     * Asked Seq
+     * @description The number of the user message; null until it is stored.
+     */
+    asked_seq: number | null;
+    /**
+     * Answered
+     * @description The agents whose answer is saved.
+     */
+    answered: string[];
+    /**
+     * Running
+     * @description True while a server may be working on the turn. If false and unanswered, send the message again.
+     */
+    running: boolean;
+};
+/** UsersEraseAgentRequest */
+export type UsersEraseAgentRequest = Record<string, unknown>;
+/** UsersEraseRequest */
+export type UsersEraseRequest = Record<string, unknown>;
+/**
+ * View
+ * @description A part of a content.
+ */
+export type View = {
+    /** Text */
+    text: string;
+    /** Tokens */
+    tokens: number;
+    /** What */
+    what: string;
+    /** More */
+    more: string;
+    /** Next */
+    next: {
+        [key: string]: unknown;
+    };
+    /** Page */
+    page: number | null;
+    /** Pages */
+    pages: number | null;
+};
+/**
+ * VisionRequest
+ * @description A message with images.
+ * @example {
+ *       "images": [
+ *         "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
+ *       ],
+ *       "message": "What is this?"
+ *     }
+ */
+export type VisionRequest = {
+    /**
+     * Session Id
+     * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
+     */
+    session_id?: string | null;
+    /**
+     * Key
+     * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
+     */
+    key?: string | null;
+    /**
+     * User
+     * @description The user who owns the memory; also as the header X-Memorist-User.
+     */
+    user?: string | null;
+    /**
+     * Stream
+     * @description Stream the answer as events; also with Accept: text/event-stream.
+     * @default false
+     */
+    stream?: boolean;
+    /**
+     * Images
+     * @description Images as data URLs.
+     * @example [
+     *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
+     *     ]
+     */
+    images: string[];
+    /**
+     * Agent
+     * @description The agent that answers; also as the header X-Memorist-Agent.
+     */
+    agent?: string | null;
+    /**
+     * Message
+     * @description The user's message.
+     * @example Where do we go?
+     */
+    message?: string | null;
+    /**
+     * Input
+     * @description Another name for `message`.
+     * @example null
+     */
+    input?: string | null;
+    /**
+     * Prompt
+     * @description Another name for `message`.
+     * @example null
+     */
+    prompt?: string | null;
+} & ({
+    message: string;
+    input?: null;
+    prompt?: null;
+} | {
+    message?: null;
+    input: string;
+    prompt?: null;
+} | {
+    message?: null;
+    input?: null;
+    prompt: string;
+});
+/**
+ * Visit
+ * @description The state of the server and of the caller that the web app needs first.
+ *
+ *     All fields but the first three are only for an authenticated caller. `csrf` is the value of
+ *     `X-Memorist-CSRF` for every change, if a cookie authenticated the caller. `user` is the user
+ *     to show first. `model` is the name of the chat model, if there is one.
+ */
+export type Visit = {
+    /** Version */
+    version: string;
+    /** Needs Key */
+    needs_key: boolean;
+    /** Signed In */
+    signed_in: boolean;
+    /** Csrf */
+    csrf: string | null;
+    me: Me | null;
+    /** User */
+    user: string | null;
+    /** Model */
+    model: string | null;
+    /** Tools */
+    tools: ToolName[] | null;
+};
+/**
+ * Webhook
+ * @description A webhook, without its secret.
+ */
+export type Webhook = {
+    /** Id */
+    id: string;
+    /** Url */
+    url: string;
+    /** Kinds */
+    kinds: string[];
+    /** Paused */
+    paused: boolean;
+    /** Position */
+    position: number;
+    /** Tries */
+    tries: number;
+    /** Error */
+    error: string;
+    /** Retry At */
+    retry_at: string | null;
+    /** Dead Letters */
+    dead_letters: number;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /** Delivered At */
+    delivered_at: string | null;
+};
+/** WebhooksAddRequest */
+export type WebhooksAddRequest = {
+    /**
+     * Url
+     * @description The address that receives the events.
+     * @example null
+     */
+    url: string;
+    /**
+     * Kinds
+     * @description Only events of these kinds, such as messages or facts. Default: all.
+     * @default []
+     */
+    kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "documents" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[];
+};
+/** WebhooksEditRequest */
+export type WebhooksEditRequest = {
+    /**
+     * Url
+     * @description The address that receives the events.
+     */
+    url?: string | null;
+    /**
+     * Kinds
+     * @description Only events of these kinds, such as messages or facts. Default: all.
+     */
+    kinds?: string[] | null;
+    /**
+     * Paused
+     * @description Send no events for now; with --no-paused, send them again.
+     */
+    paused?: boolean | null;
+};
+/** WebhooksReplayRequest */
+export type WebhooksReplayRequest = Record<string, unknown>;
+/** WebhooksTestRequest */
+export type WebhooksTestRequest = Record<string, unknown>;
 export interface components {
     schemas: {
-        /**
-         * Agent
-         * @description The configuration of an agent.
-         */
-        Agent: {
-            /** Name */
-            name: string;
-            /** Prompt */
-            prompt: string;
-            /** Model */
-            model: string;
-            /** Tools */
-            tools: string[];
-            /** Color */
-            color: string;
-            /** Icon */
-            icon: string;
-            /** Version */
-            version: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-            /** Memories Count */
-            memories_count: number;
-            /** Model Label */
-            model_label: string;
-            /** Active */
-            active: boolean;
-        };
-        /** AgentPage */
-        AgentPage: {
-            /** Data */
-            data: components["schemas"]["Agent"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * AgentReceipt
-         * @description The number of rows that forgetting an agent removed from each table.
-         */
-        AgentReceipt: {
-            /** Tenant */
-            tenant: string;
-            /** Agent */
-            agent: string;
-            /**
-             * Erased At
-             * Format: date-time
-             */
-            erased_at: string;
-            /** Removed */
-            removed: {
-                [key: string]: number;
-            };
-            /** Compacted */
-            compacted: boolean;
-        };
-        /** AgentsAddRequest */
-        AgentsAddRequest: {
-            /**
-             * Name
-             * @description Name of the agent.
-             * @example scout
-             */
-            name: string;
-            /**
-             * Prompt
-             * @description System prompt of the agent.
-             * @default
-             */
-            prompt?: string;
-            /**
-             * Model
-             * @description Name of the model.
-             * @default
-             */
-            model?: string;
-            /**
-             * Tools
-             * @description The tools that the agent may use, separated by commas.
-             * @default []
-             */
-            tools?: string[];
-            /**
-             * Color
-             * @description Colour in which the agent is shown, such as #1f6feb.
-             * @default
-             */
-            color?: string;
-            /**
-             * Icon
-             * @description Icon of the agent: an emoji, or at most 8 characters.
-             * @default
-             */
-            icon?: string;
-            /**
-             * Model Label
-             * @description Display name of the model.
-             * @default
-             */
-            model_label?: string;
-            /**
-             * Active
-             * @description Answer in chats. An inactive agent (--no-active) does not answer.
-             * @default true
-             */
-            active?: boolean;
-        };
-        /** AgentsEditRequest */
-        AgentsEditRequest: {
-            /**
-             * Prompt
-             * @description System prompt of the agent.
-             */
-            prompt?: string | null;
-            /**
-             * Model
-             * @description Name of the model.
-             */
-            model?: string | null;
-            /**
-             * Tools
-             * @description The tools that the agent may use, separated by commas.
-             */
-            tools?: string[] | null;
-            /**
-             * Color
-             * @description Colour in which the agent is shown, such as #1f6feb.
-             */
-            color?: string | null;
-            /**
-             * Icon
-             * @description Icon of the agent: an emoji, or at most 8 characters.
-             */
-            icon?: string | null;
-            /**
-             * Model Label
-             * @description Display name of the model.
-             */
-            model_label?: string | null;
-            /**
-             * Active
-             * @description Answer in chats. An inactive agent (--no-active) does not answer.
-             */
-            active?: boolean | null;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /**
-         * AuditRecord
-         * @description One row of the audit log.
-         */
-        AuditRecord: {
-            /** Number */
-            number: number;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            /** Who */
-            who: string;
-            /** What */
-            what: string;
-            /** Subject */
-            subject: string;
-            /** Before */
-            before: string | null;
-            /** After */
-            after: string | null;
-            /** Secrets */
-            secrets: number;
-            /** Request Id */
-            request_id: string;
-            /** Chain */
-            chain: string;
-        };
-        /** AuditRecordPage */
-        AuditRecordPage: {
-            /** Data */
-            data: components["schemas"]["AuditRecord"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * ChatRequest
-         * @description A message to one or several agents.
-         */
-        ChatRequest: {
-            /**
-             * Session Id
-             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
-             */
-            session_id?: string | null;
-            /**
-             * Key
-             * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
-             */
-            key?: string | null;
-            /**
-             * User
-             * @description The user who owns the memory; also as the header X-Retain-User.
-             */
-            user?: string | null;
-            /**
-             * Stream
-             * @description Stream the answer as events; also with Accept: text/event-stream.
-             * @default false
-             */
-            stream?: boolean;
-            /**
-             * Images
-             * @description Images as data URLs: PNG, JPEG, GIF or WebP.
-             * @default []
-             * @example [
-             *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
-             *     ]
-             */
-            images?: string[];
-            /**
-             * Message
-             * @description The user's message.
-             * @example Where do we go?
-             */
-            message: string;
-            /**
-             * Agent Id
-             * @description The agent that answers; also as the header X-Retain-Agent.
-             */
-            agent_id?: string | null;
-            /**
-             * Agents
-             * @description For a group conversation: the agents that answer, in this order.
-             * @default []
-             * @example []
-             */
-            agents?: string[];
-        };
-        /**
-         * ChatSession
-         * @description A conversation, with the number of messages that its summary covers.
-         */
-        ChatSession: {
-            /** Id */
-            id: string;
-            /** User */
-            user: string;
-            /** Agent */
-            agent: string;
-            /** Label */
-            label: string;
-            /**
-             * Title
-             * @description A title for display: the label, or the start of the first user message, or empty.
-             */
-            title: string;
-            /** Attributes */
-            attributes: {
-                [key: string]: unknown;
-            };
-            /** Summary */
-            summary: string;
-            /** Summarizedcount */
-            summarizedCount: number;
-            /** Count */
-            count: number;
-            /** First Seq */
-            first_seq: number;
-            /** Last Seq */
-            last_seq: number;
-            /** Created At */
-            created_at: string;
-            /** Updated At */
-            updated_at: string;
-            /**
-             * Last Message At
-             * @description Time of the last message. Imported messages keep their original times.
-             */
-            last_message_at: string | null;
-        };
-        /**
-         * ChatSessionPage
-         * @description Conversations, most recently used first.
-         */
-        ChatSessionPage: {
-            /** Data */
-            data: components["schemas"]["ChatSession"][];
-            /**
-             * Next
-             * @description The cursor for the next page, to send as `after`; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * Consolidation
-         * @description A proposal to keep content of journal entries.
-         *
-         *     A proposal with the status `passed` has no content: the model found nothing worth keeping, or
-         *     gave no usable answer.
-         */
-        Consolidation: {
-            /** Id */
-            id: string;
-            /** Agent */
-            agent: string;
-            /**
-             * Status
-             * @enum {string}
-             */
-            status: "proposed" | "accepted" | "refused" | "undone" | "passed";
-            /** Content */
-            content: string;
-            /** Entry Id */
-            entry_id: string | null;
-            /** Document Id */
-            document_id: string | null;
-            /** Model */
-            model: string;
-            /** User */
-            user: string | null;
-            /** Source */
-            source: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Decided At */
-            decided_at: string | null;
-            /** Sources */
-            sources: string[];
-        };
-        /** ConsolidationPage */
-        ConsolidationPage: {
-            /** Data */
-            data: components["schemas"]["Consolidation"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** ConsolidationsAcceptRequest */
-        ConsolidationsAcceptRequest: {
-            /**
-             * Into
-             * @description What it becomes: `core` (an entry of the agent) or `knowledge` (a document).
-             * @default core
-             * @enum {string}
-             */
-            into?: "core" | "knowledge";
-        };
-        /** ConsolidationsProposeRequest */
-        ConsolidationsProposeRequest: {
-            /**
-             * Days
-             * @description Only entries older than this many days.
-             * @default 5
-             */
-            days?: number;
-        };
-        /** ConsolidationsRefuseRequest */
-        ConsolidationsRefuseRequest: Record<string, unknown>;
-        /** ConsolidationsUndoRequest */
-        ConsolidationsUndoRequest: Record<string, unknown>;
-        /**
-         * ContextAnswer
-         * @description The context for a model, and the report that explains it.
-         */
-        ContextAnswer: {
-            /**
-             * Messages
-             * @description The messages in the format of OpenAI-compatible services.
-             */
-            messages: {
-                [key: string]: unknown;
-            }[];
-            /** @description Send it with the turn, so that `GET /api/turns/{id}` can explain it. */
-            report: components["schemas"]["ReportShape"];
-            /**
-             * Text
-             * @description The whole context as plain text, if the request set `text`.
-             */
-            text?: string | null;
-            /**
-             * Whole
-             * @description All fields of the library's Context, if the request set `whole`.
-             */
-            whole?: {
-                [key: string]: unknown;
-            } | null;
-        };
-        /** ContextRequest */
-        ContextRequest: {
-            /**
-             * Session
-             * @description The session id. Without it, search covers all sessions.
-             * @example trip
-             */
-            session: string;
-            /**
-             * Message
-             * @description The new message.
-             * @default
-             */
-            message?: ((string | Record<string, unknown> | (string | Record<string, unknown>)[]) | (string | Record<string, unknown> | (string | Record<string, unknown>)[]) | null) | string | Record<string, unknown> | (string | Record<string, unknown>)[];
-            /**
-             * Budget
-             * @description Maximum number of tokens. Default: the setting `context_tokens`, which may depend on the model.
-             */
-            budget?: number | null;
-            /**
-             * Others
-             * @description The other agents of a group conversation.
-             * @default []
-             */
-            others?: string[];
-            /**
-             * Text
-             * @description Also return the context as plain text.
-             * @default false
-             */
-            text?: boolean;
-            /**
-             * Whole
-             * @description Also return all fields of the library's Context.
-             * @default false
-             */
-            whole?: boolean;
-        };
-        /**
-         * DeadLetter
-         * @description An event that a webhook did not accept.
-         */
-        DeadLetter: {
-            event: components["schemas"]["Event"];
-            /** Error */
-            error: string;
-            /**
-             * Failed At
-             * Format: date-time
-             */
-            failed_at: string;
-        };
-        /** DeadLetterPage */
-        DeadLetterPage: {
-            /** Data */
-            data: components["schemas"]["DeadLetter"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * Document
-         * @description A document, without its text.
-         */
-        Document: {
-            /** Id */
-            id: string;
-            /** Title */
-            title: string;
-            /** Path */
-            path: string;
-            /** Media */
-            media: string;
-            /** Digest */
-            digest: string;
-            /** Bytes */
-            bytes: number;
-            /** Chunks */
-            chunks: number;
-            /** User */
-            user: string | null;
-            /** Source */
-            source: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-        };
-        /** DocumentPage */
-        DocumentPage: {
-            /** Data */
-            data: components["schemas"]["Document"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * EnterRequest
-         * @description The session to continue.
-         */
-        EnterRequest: {
-            /**
-             * Session Id
-             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
-             */
-            session_id?: string | null;
-            /**
-             * Agent Id
-             * @description The agent of the conversation; also as the header X-Retain-Agent.
-             */
-            agent_id?: string | null;
-            /**
-             * User
-             * @description The user who owns the memory; also as the header X-Retain-User.
-             */
-            user?: string | null;
-        };
-        /**
-         * Entity
-         * @description A person or thing that facts are about.
-         */
-        Entity: {
-            /** Name */
-            name: string;
-            /** Aliases */
-            aliases: string[];
-            /** Proposed */
-            proposed: string[];
-            /** Facts */
-            facts: number;
-        };
-        /** EntityPage */
-        EntityPage: {
-            /** Data */
-            data: components["schemas"]["Entity"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** EntriesAcceptRequest */
-        EntriesAcceptRequest: {
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** EntriesAddManyRequest */
-        EntriesAddManyRequest: {
-            /**
-             * Entries
-             * @description A file with one JSON entry per line or a JSON list, or `-` for standard input.
-             * @example [
-             *       {
-             *         "content": "Ada prefers night trains.",
-             *         "kind": "core"
-             *       }
-             *     ]
-             */
-            entries: {
-                id?: string;
-                agent?: unknown;
-                /** @enum {unknown} */
-                kind?: "journal" | "core";
-                board?: unknown;
-                content: string;
-                user?: unknown;
-                source?: unknown;
-                version?: unknown;
-                created_at?: string | null;
-                updated_at?: string | null;
-                expires_at?: unknown;
-                expired?: unknown;
-                /** @enum {unknown} */
-                review?: "accepted" | "pending" | "refused";
-                signs?: unknown;
-            }[];
-        };
-        /** EntriesAddRequest */
-        EntriesAddRequest: {
-            /**
-             * Content
-             * @description The text, or `-` to read it from standard input.
-             * @example Ada prefers night trains.
-             */
-            content: string;
-            /**
-             * Kind
-             * @description Kind of entry: `journal`, `core` or `whiteboard`.
-             * @default journal
-             * @enum {string}
-             */
-            kind?: "journal" | "core" | "whiteboard";
-            /**
-             * Board
-             * @description Name of the whiteboard. Default: `main`.
-             */
-            board?: string | null;
-        };
-        /** EntriesEditRequest */
-        EntriesEditRequest: {
-            /**
-             * Content
-             * @description The text, or `-` to read it from standard input.
-             * @example Ada prefers night trains.
-             */
-            content: string;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** EntriesRefuseRequest */
-        EntriesRefuseRequest: {
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** EntriesRemoveManyRequest */
-        EntriesRemoveManyRequest: {
-            /**
-             * Ids
-             * @description The ids of the entries, separated by commas.
-             * @example [
-             *       "0199c0de-0000-7000-8000-000000000000",
-             *       "0199c0de-0000-7000-8000-000000000001"
-             *     ]
-             */
-            ids: string[];
-        };
-        /** EntriesShareRequest */
-        EntriesShareRequest: {
-            /**
-             * Agents
-             * @description The agents that share the board, separated by commas.
-             * @example [
-             *       "scout",
-             *       "planner"
-             *     ]
-             */
-            agents: string[];
-        };
-        /**
-         * Entry
-         * @description One memory of an agent.
-         */
-        Entry: {
-            /** Id */
-            id: string;
-            /** Agent */
-            agent: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "journal" | "core" | "whiteboard";
-            /** Board */
-            board: string | null;
-            /** Content */
-            content: string;
-            /** User */
-            user: string | null;
-            /** Source */
-            source: string;
-            /** Version */
-            version: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-            /** Expires At */
-            expires_at: string | null;
-            /** Expired */
-            expired: boolean;
-            /**
-             * Review
-             * @enum {string}
-             */
-            review: "accepted" | "pending" | "refused";
-            /** Signs */
-            signs: string[];
-        };
-        /** EntryPage */
-        EntryPage: {
-            /** Data */
-            data: components["schemas"]["Entry"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * Event
-         * @description One change of a tenant's memory.
-         */
-        Event: {
-            /** Number */
-            number: number;
-            /**
-             * Type
-             * @enum {string}
-             */
-            type: "added" | "changed" | "removed" | "learned" | "erased";
-            /** Kind */
-            kind: string;
-            /** Verb */
-            verb: string;
-            /** Subject */
-            subject: string;
-            /** User */
-            user: string | null;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-        };
-        /**
-         * Evidence
-         * @description A message that a fact comes from.
-         */
-        Evidence: {
-            /** Session */
-            session: string;
-            /** Seq */
-            seq: number;
-        };
-        /**
-         * Fact
-         * @description A known fact: its words, when it is true, and the messages that support it.
-         */
-        Fact: {
-            /** Id */
-            id: string;
-            /** Subject */
-            subject: string;
-            /** Statement */
-            statement: string;
-            /** Predicate */
-            predicate: string;
-            /** Object */
-            object: string;
-            /**
-             * Topic
-             * @enum {string}
-             */
-            topic: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
-            /** Valid From */
-            valid_from: string | null;
-            /** Valid To */
-            valid_to: string | null;
-            /**
-             * Learned At
-             * Format: date-time
-             */
-            learned_at: string;
-            /** Source */
-            source: string;
-            /** Agent */
-            agent: string | null;
-            /** Confidence */
-            confidence: number;
-            /**
-             * Status
-             * @enum {string}
-             */
-            status: "active" | "replaced" | "retracted" | "pending";
-            /** Confirmed */
-            confirmed: boolean;
-            /** Replaces */
-            replaces: string | null;
-            /** Replaced By */
-            replaced_by: string | null;
-            /** Conflicts With */
-            conflicts_with: string | null;
-            /** Evidence */
-            evidence: components["schemas"]["Evidence"][];
-        };
-        /**
-         * FactChange
-         * @description One change of a fact. Changes of the same step were made together and are undone together.
-         */
-        FactChange: {
-            /** Fact */
-            fact: string;
-            /** Statement */
-            statement: string;
-            /**
-             * Action
-             * @enum {string}
-             */
-            action: "added" | "supported" | "confirmed" | "retracted" | "replaced" | "refined" | "corrected" | "undone";
-            /** Source */
-            source: string;
-            /** Step */
-            step: string;
-            /** Undone */
-            undone: boolean;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            /** Evidence */
-            evidence: components["schemas"]["Evidence"][];
-        };
-        /** FactChangePage */
-        FactChangePage: {
-            /** Data */
-            data: components["schemas"]["FactChange"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** FactPage */
-        FactPage: {
-            /** Data */
-            data: components["schemas"]["Fact"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** FactsAddRequest */
-        FactsAddRequest: {
-            /**
-             * Statement
-             * @description The fact as one sentence.
-             * @example Clara lives in Lisbon.
-             */
-            statement: string;
-            /**
-             * Subject
-             * @description The person or thing that the fact is about. Default: `user`.
-             * @default user
-             */
-            subject?: string;
-            /**
-             * Predicate
-             * @description The relation between subject and object, such as `lives in`.
-             * @default
-             */
-            predicate?: string;
-            /**
-             * Object
-             * @description The object of the fact, such as Lisbon.
-             * @default
-             */
-            object?: string;
-            /**
-             * Topic
-             * @description The topic under which the profile lists the fact.
-             * @default other
-             * @enum {string}
-             */
-            topic?: "identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other";
-            /**
-             * Valid From
-             * @description The time from which the fact is true.
-             */
-            valid_from?: string | null;
-            /**
-             * Valid To
-             * @description The time until which the fact is true.
-             */
-            valid_to?: string | null;
-            /**
-             * Evidence
-             * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
-             * @default []
-             */
-            evidence?: string[];
-            /**
-             * Confidence
-             * @description How certain the fact is, from 0 to 1.
-             * @default 1
-             */
-            confidence?: number;
-        };
-        /** FactsConfirmRequest */
-        FactsConfirmRequest: Record<string, unknown>;
-        /** FactsCorrectRequest */
-        FactsCorrectRequest: {
-            /**
-             * Statement
-             * @description The fact as one sentence.
-             * @example Clara lives in Lisbon.
-             */
-            statement: string;
-            /**
-             * Since
-             * @description When it changed, with a time zone. Without it, the old fact was never true.
-             */
-            since?: string | null;
-            /**
-             * Evidence
-             * @description The messages that say so, each as SESSION#NUMBER, separated by commas.
-             * @default []
-             */
-            evidence?: string[];
-        };
-        /** FactsMergeRequest */
-        FactsMergeRequest: {
-            /**
-             * Name
-             * @description A name of the person or thing.
-             * @example Clara
-             */
-            name: string;
-            /**
-             * Other
-             * @description Another name of the same person or thing.
-             * @example the user's sister
-             */
-            other: string;
-        };
-        /** FactsRetractRequest */
-        FactsRetractRequest: Record<string, unknown>;
-        /** FactsSeparateRequest */
-        FactsSeparateRequest: {
-            /**
-             * Name
-             * @description A name of the person or thing.
-             * @example Clara
-             */
-            name: string;
-            /**
-             * Other
-             * @description Another name of the same person or thing.
-             * @example the user's sister
-             */
-            other: string;
-        };
-        /** FactsUndoRequest */
-        FactsUndoRequest: Record<string, unknown>;
-        /**
-         * Hit
-         * @description A search result.
-         *
-         *     `kind` and `id` name the record, `seq` the message of a session or the chunk of a document.
-         */
-        Hit: {
-            /** Kind */
-            kind: string;
-            /** Id */
-            id: string;
-            /** Seq */
-            seq: number;
-            /** Text */
-            text: string;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            /** Score */
-            score: number;
-            /** Author */
-            author: string;
-            /** Role */
-            role: string;
-            /** Title */
-            title: string;
-            /** Session */
-            session: string | null;
-            /** Legs */
-            legs: string[];
-            /** Why */
-            why: {
-                [key: string]: number;
-            };
-            /** Before */
-            before: string;
-            /** After */
-            after: string;
-            /** Near */
-            near: number | null;
-            /** Same */
-            same: number;
-        };
-        /**
-         * Interaction
-         * @description One model call; tokens, cost and latency are None if they are not known.
-         */
-        Interaction: {
-            /** Id */
-            id: string;
-            /** Route */
-            route: string;
-            /** Model */
-            model: string;
-            /** Parameters */
-            parameters: {
-                [key: string]: unknown;
-            };
-            /** Latency Ms */
-            latency_ms: number | null;
-            /** Tokens In */
-            tokens_in: number | null;
-            /** Tokens Out */
-            tokens_out: number | null;
-            /** Cost */
-            cost: number | null;
-            /** Error */
-            error: string;
-            /** User */
-            user: string | null;
-            /** Agent */
-            agent: string | null;
-            /** Session */
-            session: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-        };
-        /** InteractionPage */
-        InteractionPage: {
-            /** Data */
-            data: components["schemas"]["Interaction"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** InteractionsAddRequest */
-        InteractionsAddRequest: {
-            /**
-             * Route
-             * @description The part of your program that made the call.
-             * @example chat
-             */
-            route: string;
-            /**
-             * Model
-             * @description Name of the model.
-             * @example gpt-5-mini
-             */
-            model: string;
-            /**
-             * Latency Ms
-             * @description Duration of the call in milliseconds.
-             */
-            latency_ms?: number | null;
-            /**
-             * Tokens In
-             * @description Tokens that the model read.
-             */
-            tokens_in?: number | null;
-            /**
-             * Tokens Out
-             * @description Tokens that the model wrote.
-             */
-            tokens_out?: number | null;
-            /**
-             * Cost
-             * @description Cost of the call in US dollars.
-             */
-            cost?: number | null;
-            /**
-             * Parameters
-             * @description A JSON object with the parameters of the call.
-             */
-            parameters?: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * Error
-             * @description The error, if the call failed.
-             * @default
-             */
-            error?: string;
-            /**
-             * Session
-             * @description The session id.
-             */
-            session?: string | null;
-        };
-        /**
-         * Item
-         * @description A key and its value.
-         *
-         *     `raw` is the value as JSON text. `version` counts how often the key was set.
-         */
-        Item: {
-            /** Area */
-            area: string;
-            /** Key */
-            key: string;
-            /** Version */
-            version: number;
-            /** Expires At */
-            expires_at: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-            /** Value */
-            value: unknown;
-        };
-        /** ItemPage */
-        ItemPage: {
-            /** Data */
-            data: components["schemas"]["Item"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** ItemsPutRequest */
-        ItemsPutRequest: {
-            /**
-             * Place
-             * @description The place: its names from the outermost, separated by commas.
-             * @example [
-             *       "memories",
-             *       "ada"
-             *     ]
-             */
-            place: string[];
-            /**
-             * Value
-             * @description The value: a JSON object.
-             * @example {
-             *       "text": "likes green tea"
-             *     }
-             */
-            value: Record<string, unknown>;
-            /**
-             * Ttl
-             * @description Time to live: expire after this many seconds.
-             */
-            ttl?: number | null;
-            /**
-             * Fields
-             * @description Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.
-             */
-            fields?: string[] | null;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** ItemsSearchRequest */
-        ItemsSearchRequest: {
-            /**
-             * Query
-             * @description Words to search for.
-             * @example where does my sister live
-             */
-            query: string;
-            /**
-             * Place
-             * @description The place: its names from the outermost, separated by commas.
-             * @default []
-             */
-            place?: string[];
-            /**
-             * Where
-             * @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}.
-             */
-            where?: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * Limit
-             * @description Maximum number of records to return.
-             * @default 10
-             */
-            limit?: number;
-        };
-        /**
-         * Key
-         * @description An API key, without its secret.
-         */
-        Key: {
-            /** Id */
-            id: string;
-            /** Name */
-            name: string;
-            /** Permissions */
-            permissions: ("read" | "write" | "delete" | "admin")[];
-            /** User */
-            user: string | null;
-            /** Agent */
-            agent: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Expires At */
-            expires_at: string | null;
-            /** Last Used At */
-            last_used_at: string | null;
-            /** Revoked At */
-            revoked_at: string | null;
-        };
-        /** KeyPage */
-        KeyPage: {
-            /** Data */
-            data: components["schemas"]["Key"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * KeyRequest
-         * @description The key to create.
-         */
-        KeyRequest: {
-            /**
-             * Name
-             * @description A name that says what the key is for.
-             * @example ci
-             */
-            name: string;
-            /**
-             * Permissions
-             * @description Any of read, write, delete and admin.
-             * @example [
-             *       "read",
-             *       "write"
-             *     ]
-             */
-            permissions: ("admin" | "delete" | "read" | "write")[];
-            /**
-             * User
-             * @description The only user that the key may act for. Default: every user of the tenant.
-             */
-            user?: string | null;
-            /**
-             * Agent
-             * @description The only agent that the key may act for. Default: every agent.
-             */
-            agent?: string | null;
-            /**
-             * Expires At
-             * @description Time of expiry, with a time zone. Default: that of the credential that creates the key.
-             */
-            expires_at?: string | null;
-        };
-        /** KnowledgeAddRequest */
-        KnowledgeAddRequest: {
-            /**
-             * Title
-             * @description The title.
-             * @example Handbook
-             */
-            title: string;
-            /**
-             * Text
-             * @description The text, or `-` to read it from standard input.
-             * @example - prefers tea
-             */
-            text: string;
-            /**
-             * Path
-             * @description Where the document comes from. Adding the same path again replaces it.
-             * @default
-             */
-            path?: string;
-            /**
-             * Media
-             * @description Format: text, markdown, html or pdf. Default: detected from the content.
-             * @enum {unknown}
-             */
-            media?: "text" | "markdown" | "html" | null;
-        };
-        /**
-         * Label
-         * @description The display name of a conversation.
-         */
-        Label: {
-            /**
-             * Label
-             * @example Lisbon
-             */
-            label: string;
-        };
-        /**
-         * Match
-         * @description An item that a search returned, and its score from 0 to 1.
-         */
-        Match: {
-            item: components["schemas"]["PlacedItem"];
-            /** Score */
-            score: number;
-        };
-        /**
-         * Me
-         * @description The caller: the tenant, permissions, user and agent of its credential.
-         */
-        Me: {
-            /** Tenant */
-            tenant: string;
-            /** Permissions */
-            permissions: ("read" | "write" | "delete" | "admin")[];
-            /** User */
-            user: string | null;
-            /** Agent */
-            agent: string | null;
-            /** Name */
-            name: string;
-        };
-        /**
-         * Message
-         * @description One message.
-         */
-        Message: {
-            /** Session */
-            session: string;
-            /** Seq */
-            seq: number;
-            /** Role */
-            role: string;
-            /** Author */
-            author: string | null;
-            /** Tokens */
-            tokens: number;
-            /** Tokens In */
-            tokens_in: number | null;
-            /** Tokens Out */
-            tokens_out: number | null;
-            /** Cost */
-            cost: number | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Content */
-            content: {
-                [key: string]: unknown;
-            };
-        };
-        /** MessagePage */
-        MessagePage: {
-            /** Data */
-            data: components["schemas"]["Message"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** MessagesAppendRequest */
-        MessagesAppendRequest: {
-            /**
-             * Role
-             * @description Who speaks: system, user, assistant or tool.
-             * @example user
-             * @enum {string}
-             */
-            role: "system" | "user" | "assistant" | "tool";
-            /**
-             * Content
-             * @description The text, or `-` to read it from standard input.
-             * @example Where do we go?
-             */
-            content: string | Record<string, unknown> | (string | Record<string, unknown>)[];
-            /**
-             * Key
-             * @description Idempotency key. A retry with the same key adds nothing.
-             */
-            key?: string | null;
-            /**
-             * Expected Last Seq
-             * @description Append only if the session's last message has this number.
-             */
-            expected_last_seq?: number | null;
-            /**
-             * Author
-             * @description Name of the speaker, if several agents take part.
-             */
-            author?: string | null;
-            /**
-             * Tokens In
-             * @description Tokens that the model read.
-             */
-            tokens_in?: number | null;
-            /**
-             * Tokens Out
-             * @description Tokens that the model wrote.
-             */
-            tokens_out?: number | null;
-            /**
-             * Cost
-             * @description Cost of the call in US dollars.
-             */
-            cost?: number | null;
-            /**
-             * Created At
-             * @description When the message was written, with a time zone. For imported history.
-             */
-            created_at?: string | null;
-        };
-        /** MessagesExtendRequest */
-        MessagesExtendRequest: {
-            /**
-             * Messages
-             * @description A file with one JSON message per line, or `-` for standard input.
-             * @example [
-             *       {
-             *         "content": "Where do we go?",
-             *         "role": "user"
-             *       },
-             *       {
-             *         "content": "To Lisbon.",
-             *         "role": "assistant"
-             *       }
-             *     ]
-             */
-            messages: {
-                /**
-                 * @description Who speaks: system, user, assistant or tool.
-                 * @enum {unknown}
-                 */
-                role: "system" | "user" | "assistant" | "tool";
-                /** @description Text, an object with text, parts and attachments, or a list of parts. */
-                content?: string | Record<string, unknown> | (string | Record<string, unknown>)[] | null;
-                author?: string | null;
-                tokens_in?: number | null;
-                tokens_out?: number | null;
-                cost?: number | null;
-                created_at?: string | null;
-                tool_calls?: unknown;
-                tool_call_id?: unknown;
-                name?: unknown;
-                function_call?: unknown;
-                refusal?: unknown;
-                annotations?: unknown;
-                audio?: unknown;
-                reasoning_content?: unknown;
-            }[];
-            /**
-             * Key
-             * @description Idempotency key. A retry with the same key adds nothing.
-             */
-            key?: string | null;
-            /**
-             * Expected Last Seq
-             * @description Append only if the session's last message has this number.
-             */
-            expected_last_seq?: number | null;
-        };
-        /** MessagesPopRequest */
-        MessagesPopRequest: Record<string, unknown>;
-        /**
-         * ModelNames
-         * @description The models that a service offers. `error` says why there are none.
-         */
-        ModelNames: {
-            /** Models */
-            models: string[];
-            /** Error */
-            error: string;
-        };
-        /**
-         * ModelRequestBody
-         * @description The model to test.
-         */
-        ModelRequestBody: {
-            /**
-             * Model
-             * @description The name of the model, with its provider where it is not OpenAI-compatible.
-             * @example llama3.2
-             */
-            model: string;
-            /**
-             * Base Url
-             * @description The address of an OpenAI-compatible service.
-             * @default
-             * @example http://localhost:11434/v1
-             */
-            base_url?: string;
-            /**
-             * Api Key
-             * @description The key of the service, if it needs one.
-             * @default
-             */
-            api_key?: string;
-            /**
-             * Use
-             * @description Answer chats with it from now on, until the server restarts.
-             * @default false
-             */
-            use?: boolean;
-        };
-        /**
-         * ModelTest
-         * @description The result of one call. `error` says what failed; `used` if the server now uses the model.
-         */
-        ModelTest: {
-            /** Model */
-            model: string;
-            /** Ok */
-            ok: boolean;
-            /** Used */
-            used: boolean;
-            /** Reply */
-            reply: string;
-            /** Error */
-            error: string;
-            /** Latency Ms */
-            latency_ms: number | null;
-        };
-        /**
-         * NewKey
-         * @description A new key; `key` is its text, which is shown only once.
-         */
-        NewKey: {
-            /** Id */
-            id: string;
-            /** Name */
-            name: string;
-            /** Permissions */
-            permissions: ("read" | "write" | "delete" | "admin")[];
-            /** User */
-            user: string | null;
-            /** Agent */
-            agent: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Expires At */
-            expires_at: string | null;
-            /** Last Used At */
-            last_used_at: string | null;
-            /** Revoked At */
-            revoked_at: string | null;
-            /** Key */
-            key: string;
-        };
-        /**
-         * NewWebhook
-         * @description A new webhook; `secret` is shown only once.
-         */
-        NewWebhook: {
-            /** Id */
-            id: string;
-            /** Url */
-            url: string;
-            /** Kinds */
-            kinds: string[];
-            /** Paused */
-            paused: boolean;
-            /** Position */
-            position: number;
-            /** Tries */
-            tries: number;
-            /** Error */
-            error: string;
-            /** Retry At */
-            retry_at: string | null;
-            /** Dead Letters */
-            dead_letters: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Delivered At */
-            delivered_at: string | null;
-            /** Secret */
-            secret: string;
-        };
-        /**
-         * Note
-         * @description The current document; empty and at version 0 if nothing was ever written.
-         */
-        Note: {
-            /** Text */
-            text: string;
-            /** Version */
-            version: number;
-            /** Tokens */
-            tokens: number;
-            /** Created At */
-            created_at: string | null;
-            /** Updated At */
-            updated_at: string | null;
-        };
-        /**
-         * NoteVersion
-         * @description The document after a change.
-         */
-        NoteVersion: {
-            /** Version */
-            version: number;
-            /** Operation */
-            operation: string;
-            /** Source */
-            source: string;
-            /** Text */
-            text: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-        };
-        /** NoteVersionPage */
-        NoteVersionPage: {
-            /** Data */
-            data: components["schemas"]["NoteVersion"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** NotesAppendRequest */
-        NotesAppendRequest: {
-            /**
-             * Text
-             * @description The text, or `-` to read it from standard input.
-             * @example - prefers tea
-             */
-            text: string;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** NotesOverwriteRequest */
-        NotesOverwriteRequest: {
-            /**
-             * Text
-             * @description The text, or `-` to read it from standard input.
-             * @example - prefers tea
-             */
-            text: string;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** NotesPrependRequest */
-        NotesPrependRequest: {
-            /**
-             * Text
-             * @description The text, or `-` to read it from standard input.
-             * @example - prefers tea
-             */
-            text: string;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** NotesReplaceSectionRequest */
-        NotesReplaceSectionRequest: {
-            /**
-             * Header
-             * @description Heading of the section: `Preferences`, or `## Preferences` if it is not unique.
-             * @example Preferences
-             */
-            header: string;
-            /**
-             * Text
-             * @description The text, or `-` to read it from standard input.
-             * @example - prefers tea
-             */
-            text: string;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /** NotesRestoreRequest */
-        NotesRestoreRequest: {
-            /**
-             * Version
-             * @description Number of the version.
-             * @example 1
-             */
-            version: number;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /**
-         * Passage
-         * @description A chunk of a document.
-         */
-        Passage: {
-            /** Document */
-            document: string;
-            /** Seq */
-            seq: number;
-            /** Title */
-            title: string;
-            /** Text */
-            text: string;
-            /** Start */
-            start: number;
-            /** Page */
-            page: number | null;
-        };
-        /** PassagePage */
-        PassagePage: {
-            /** Data */
-            data: components["schemas"]["Passage"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** PlacePage */
-        PlacePage: {
-            /** Data */
-            data: string[][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * PlacedItem
-         * @description A JSON document in a namespace.
-         */
-        PlacedItem: {
-            /** Place */
-            place: string[];
-            /** Key */
-            key: string;
-            /** Version */
-            version: number;
-            /** Expires At */
-            expires_at: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-            /** Value */
-            value: {
-                [key: string]: unknown;
-            };
-        };
-        /** PlacedItemPage */
-        PlacedItemPage: {
-            /** Data */
-            data: components["schemas"]["PlacedItem"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * Problem
-         * @description The description of an error.
-         */
-        Problem: {
-            /**
-             * Type
-             * @description The name of the error type.
-             * @example /problems/not-found
-             */
-            type: string;
-            /** Title */
-            title: string;
-            /** Status */
-            status: number;
-            /**
-             * Detail
-             * @description What happened, why, and what to do.
-             */
-            detail: string;
-            /** Request Id */
-            request_id: string;
-            /**
-             * Field
-             * @description The field of the request that is wrong, if any.
-             * @default null
-             */
-            field?: string | null;
-        };
-        /**
-         * Receipt
-         * @description The number of rows removed from each table; it holds no content.
-         *
-         *     `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
-         *     backup still needed the files. `retain purge` clears them later.
-         */
-        Receipt: {
-            /** Tenant */
-            tenant: string;
-            /** User */
-            user: string;
-            /**
-             * Erased At
-             * Format: date-time
-             */
-            erased_at: string;
-            /** Removed */
-            removed: {
-                [key: string]: number;
-            };
-            /** Compacted */
-            compacted: boolean;
-            /** Audit Subjects Hashed */
-            audit_subjects_hashed: number;
-            /** Not Reached */
-            not_reached: string[];
-        };
-        /**
-         * Ref
-         * @description A stored content: its type, its origin and its size.
-         */
-        Ref: {
-            /** Key */
-            key: string;
-            /** User */
-            user: string | null;
-            /** Agent */
-            agent: string | null;
-            /** Session */
-            session: string | null;
-            /** Type */
-            type: string;
-            /** Summary */
-            summary: string;
-            /** Media */
-            media: string;
-            /** Bytes */
-            bytes: number;
-            /** Lines */
-            lines: number;
-            /** Tokens */
-            tokens: number;
-            /** Metadata */
-            metadata: {
-                [key: string]: unknown;
-            };
-            /** Source */
-            source: string;
-            /** Is Active */
-            is_active: boolean;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-        };
-        /** RefPage */
-        RefPage: {
-            /** Data */
-            data: components["schemas"]["Ref"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** RefsAddRequest */
-        RefsAddRequest: {
-            /**
-             * Content
-             * @description The text, or `-` to read it from standard input.
-             * @example Ada flies to Lisbon on 3 May.
-             */
-            content: unknown;
-            /**
-             * Description
-             * @description A one-line description. Without it, one is generated from the content.
-             * @default
-             */
-            description?: string;
-            /**
-             * Type
-             * @description Type of content, such as command_output, user_preference or file_content.
-             * @default note
-             */
-            type?: string;
-            /**
-             * Session
-             * @description The session id.
-             */
-            session?: string | null;
-            /**
-             * Metadata
-             * @description A JSON object with your own data, such as origin or duration.
-             */
-            metadata?: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * Key
-             * @description The key, as shown in the placeholder.
-             */
-            key?: string | null;
-        };
-        /** RefsCaptureRequest */
-        RefsCaptureRequest: {
-            /**
-             * Output
-             * @description The output, or `-` to read it from standard input.
-             * @example added 312 packages in 9s
-             */
-            output: unknown;
-            /**
-             * Source
-             * @description The command that produced it.
-             * @default
-             */
-            source?: string;
-            /**
-             * Status
-             * @description Exit status of the command.
-             * @default
-             */
-            status?: string;
-            /**
-             * Session
-             * @description The session id.
-             */
-            session?: string | null;
-            /**
-             * Type
-             * @description Type of content, such as command_output, user_preference or file_content.
-             * @default command_output
-             */
-            type?: string;
-            /**
-             * Metadata
-             * @description A JSON object with your own data, such as origin or duration.
-             */
-            metadata?: {
-                [key: string]: unknown;
-            } | null;
-        };
-        /** RefsEditRequest */
-        RefsEditRequest: {
-            /**
-             * Summary
-             * @description A one-line summary.
-             */
-            summary?: string | null;
-            /**
-             * Is Active
-             * @description Whether the reference is listed in prompts.
-             */
-            is_active?: boolean | null;
-            /**
-             * Type
-             * @description Type of content, such as command_output, user_preference or file_content.
-             */
-            type?: string | null;
-        };
-        /**
-         * Replayed
-         * @description The number of events that are sent again.
-         */
-        Replayed: {
-            /** Events */
-            events: number;
-        };
-        /**
-         * Replies
-         * @description The answers of the agents of a group, in order.
-         */
-        Replies: {
-            /** Session Id */
-            session_id: string;
-            /** Key */
-            key: string;
-            /** Replies */
-            replies: components["schemas"]["Reply"][];
-        };
-        /**
-         * Reply
-         * @description An agent's answer.
-         */
-        Reply: {
-            /** Session Id */
-            session_id: string;
-            /** Agent Id */
-            agent_id: string;
-            /**
-             * Key
-             * @description The turn's idempotency key.
-             */
-            key: string;
-            /**
-             * Turn Id
-             * @description The id of the turn. `GET /api/turns/{id}` explains the answer.
-             */
-            turn_id: string;
-            /** Message */
-            message: string;
-            usage: components["schemas"]["Usage"];
-            /**
-             * Tools
-             * @description The tools that the agent called, in order.
-             */
-            tools: string[];
-            /**
-             * Asked Seq
-             * @description The number of the user message that this answers.
-             */
-            asked_seq: number;
-            /** First Seq */
-            first_seq: number;
-            /** Last Seq */
-            last_seq: number;
-            /**
-             * Memory Only
-             * @description True if no model is set: the answer lists stored memories about the message.
-             */
-            memory_only: boolean;
-            /**
-             * Again
-             * @description True if the turn was already saved by an earlier request.
-             */
-            again: boolean;
-            /**
-             * Cut
-             * @description True if the answer was cut at the token limit.
-             */
-            cut: boolean;
-            /**
-             * Error
-             * @description In a group: the reason why this agent did not answer.
-             */
-            error: string;
-            /**
-             * Notice
-             * @description A further action of the server, such as creating the agent.
-             */
-            notice: string;
-        };
-        /**
-         * Report
-         * @description Items in a context and items left out; each has its layer, source, tokens and reason.
-         */
-        ReportShape: {
-            /** Budget */
-            budget: number;
-            /** Tokens */
-            tokens: number;
-            /** Items */
-            items: [
-                string,
-                string,
-                number,
-                string
-            ][];
-            /** Left Out */
-            left_out: [
-                string,
-                string,
-                number,
-                string
-            ][];
-            /** Shares */
-            shares: {
-                [key: string]: number;
-            };
-        };
-        /**
-         * RunRequest
-         * @description A message to an agent, with the field names of agent runners.
-         * @example {
-         *       "message": "Where do we go?"
-         *     }
-         */
-        RunRequest: {
-            /**
-             * Session Id
-             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
-             */
-            session_id?: string | null;
-            /**
-             * Key
-             * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
-             */
-            key?: string | null;
-            /**
-             * User
-             * @description The user who owns the memory; also as the header X-Retain-User.
-             */
-            user?: string | null;
-            /**
-             * Stream
-             * @description Stream the answer as events; also with Accept: text/event-stream.
-             * @default false
-             */
-            stream?: boolean;
-            /**
-             * Images
-             * @description Images as data URLs: PNG, JPEG, GIF or WebP.
-             * @default []
-             * @example [
-             *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
-             *     ]
-             */
-            images?: string[];
-            /**
-             * Agent
-             * @description The agent that answers; also as the header X-Retain-Agent.
-             */
-            agent?: string | null;
-            /**
-             * Message
-             * @description The user's message.
-             * @example Where do we go?
-             */
-            message?: string | null;
-            /**
-             * Input
-             * @description Another name for `message`.
-             * @example null
-             */
-            input?: string | null;
-        } & ({
-            message: string;
-            input?: null;
-        } | {
-            input: string;
-            message?: null;
-        });
-        /** SearchRequest */
-        SearchRequest: {
-            /**
-             * Query
-             * @description Words to search for.
-             * @example where does my sister live
-             */
-            query: string;
-            /**
-             * Kinds
-             * @description Kinds to search: messages, facts, notes, entries, refs, state, items, knowledge, graph. Default: all.
-             */
-            kinds?: string[] | null;
-            /**
-             * Session
-             * @description The session id. Without it, search covers all sessions.
-             */
-            session?: string | null;
-            /**
-             * Since
-             * @description Start of the period (inclusive), with a time zone.
-             */
-            since?: string | null;
-            /**
-             * Until
-             * @description End of the period (exclusive), with a time zone.
-             */
-            until?: string | null;
-            /**
-             * At
-             * @description The time at which the question is asked, with a time zone. Default: now.
-             */
-            at?: string | null;
-            /**
-             * Limit
-             * @description Maximum number of records to return.
-             * @default 10
-             */
-            limit?: number;
-            /**
-             * Min Score
-             * @description Leave out hits with a lower score, from 0 to 1.
-             * @default 0
-             */
-            min_score?: number;
-        };
-        /**
-         * SearchResults
-         * @description The hits of a search, best first; `legs` says if words and vectors were used, or why not.
-         *
-         *     `facts` has up to three facts that match, beside the hits: facts repeat what messages say and
-         *     must not take their places. A search for facts alone has them as its hits.
-         */
-        SearchResults: {
-            /** Hits */
-            hits: components["schemas"]["Hit"][];
-            /** Legs */
-            legs: {
-                [key: string]: string;
-            };
-            /** Facts */
-            facts: components["schemas"]["Hit"][];
-        };
-        /**
-         * ServiceRequestBody
-         * @description The service whose models to list.
-         */
-        ServiceRequestBody: {
-            /**
-             * Model
-             * @description A model of the service, with its provider where it is not OpenAI-compatible.
-             * @default
-             * @example llama3.2
-             */
-            model?: string;
-            /**
-             * Base Url
-             * @description The address of an OpenAI-compatible service.
-             * @default
-             * @example http://localhost:11434/v1
-             */
-            base_url?: string;
-            /**
-             * Api Key
-             * @description The key of the service, if it needs one.
-             * @default
-             */
-            api_key?: string;
-        };
-        /**
-         * Session
-         * @description A conversation thread; its messages are numbered first_seq..last_seq without a gap.
-         */
-        Session: {
-            /** Id */
-            id: string;
-            /** User */
-            user: string;
-            /** Agent */
-            agent: string;
-            /** Label */
-            label: string;
-            /** Attributes */
-            attributes: {
-                [key: string]: unknown;
-            };
-            /** Summary */
-            summary: string;
-            /** Summarized Count */
-            summarized_count: number;
-            /** First Seq */
-            first_seq: number;
-            /** Last Seq */
-            last_seq: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Updated At
-             * Format: date-time
-             */
-            updated_at: string;
-        };
-        /** SessionPage */
-        SessionPage: {
-            /** Data */
-            data: components["schemas"]["Session"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** SessionsActivateRequest */
-        SessionsActivateRequest: Record<string, unknown>;
-        /** SessionsAddRequest */
-        SessionsAddRequest: {
-            /**
-             * Id
-             * @description Id of the session.
-             */
-            id?: string | null;
-            /**
-             * Label
-             * @description A name to show to people.
-             * @default
-             */
-            label?: string;
-            /**
-             * Attributes
-             * @description A JSON object with your own data.
-             */
-            attributes?: {
-                [key: string]: unknown;
-            } | null;
-        };
-        /** SessionsEditRequest */
-        SessionsEditRequest: {
-            /**
-             * Label
-             * @description A name to show to people.
-             */
-            label?: string | null;
-            /**
-             * Attributes
-             * @description A JSON object with your own data.
-             */
-            attributes?: {
-                [key: string]: unknown;
-            } | null;
-        };
-        /** SessionsResumeRequest */
-        SessionsResumeRequest: {
-            /**
-             * Stored Id
-             * @description The session id that the client has stored, if any.
-             */
-            stored_id?: string | null;
-        };
-        /**
-         * SignInRequest
-         * @description The key to sign in with.
-         */
-        SignInRequest: {
-            /**
-             * Key
-             * @description A key of the server, rtn_…
-             * @example rtn_…
-             */
-            key: string;
-            /**
-             * Remember
-             * @description For 30 days, in place of 12 hours or until the browser is closed.
-             * @default false
-             */
-            remember?: boolean;
-        };
-        /** StateSetRequest */
-        StateSetRequest: {
-            /**
-             * Value
-             * @description The value as JSON; a string needs double quotes.
-             * @example {
-             *       "dark": true
-             *     }
-             */
-            value: unknown;
-            /**
-             * Area
-             * @description Where the value belongs: `user`, `tenant` or `session:ID`.
-             * @default user
-             */
-            area?: string;
-            /**
-             * Ttl
-             * @description Time to live: expire after this many seconds.
-             */
-            ttl?: number | null;
-            /**
-             * If Version
-             * @description Change it only if this is its current version; 0 means it must not exist yet.
-             */
-            if_version?: number | null;
-        };
-        /**
-         * Status
-         * @description The status of a database.
-         */
-        Status: {
-            /** Version */
-            version: string;
-            /** Database */
-            database: string;
-            /** Schema */
-            schema: number;
-            /** Tenants */
-            tenants: number;
-            /** Rows */
-            rows: {
-                [key: string]: number;
-            };
-            /** Embedder */
-            embedder: string;
-            /** Vectors */
-            vectors: {
-                [key: string]: number;
-            };
-            /** Model */
-            model: string;
-            /** Work */
-            work: {
-                [key: string]: number;
-            };
-            /** Started At */
-            started_at: string | null;
-            /** Worked At */
-            worked_at: string | null;
-            /** Problems */
-            problems: string[];
-        };
-        /**
-         * StoredUser
-         * @description A user, the number of stored records of each kind, and the time of the last change.
-         */
-        StoredUser: {
-            /** User */
-            user: string;
-            /** Conversations */
-            conversations: number;
-            /** Memories */
-            memories: number;
-            /** Pending */
-            pending: number;
-            /** Notes */
-            notes: number;
-            /** Refs */
-            refs: number;
-            /** Documents */
-            documents: number;
-            /** State */
-            state: number;
-            /** Facts */
-            facts: number;
-            /**
-             * Last Active At
-             * Format: date-time
-             */
-            last_active_at: string;
-        };
-        /** StoredUserPage */
-        StoredUserPage: {
-            /** Data */
-            data: components["schemas"]["StoredUser"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** SummariesFoldRequest */
-        SummariesFoldRequest: {
-            /**
-             * Force
-             * @description Do it now, even if the settings do not require it yet.
-             * @default false
-             */
-            force?: boolean;
-        };
-        /**
-         * Summary
-         * @description One fold: the summary as of then, and the messages that this fold added to it.
-         *
-         *     A session that was never folded has one with number 0 and no text.
-         */
-        Summary: {
-            /** Session */
-            session: string;
-            /** Number */
-            number: number;
-            /** Covers From */
-            covers_from: number;
-            /** Covers To */
-            covers_to: number;
-            /** Digest */
-            digest: string;
-            /** Text */
-            text: string;
-            /** Tokens */
-            tokens: number;
-            /** Model */
-            model: string;
-            /** Prompt Version */
-            prompt_version: number;
-            /** Created At */
-            created_at: string | null;
-        };
-        /** SummaryPage */
-        SummaryPage: {
-            /** Data */
-            data: components["schemas"]["Summary"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /**
-         * TestResult
-         * @description The response of a webhook to a test event.
-         */
-        TestResult: {
-            /** Delivered */
-            delivered: boolean;
-            /** Error */
-            error: string;
-        };
-        /**
-         * ToolName
-         * @description A tool that an agent can use.
-         */
-        ToolName: {
-            /** Name */
-            name: string;
-            /** Description */
-            description: string;
-        };
-        /**
-         * Total
-         * @description The totals of one hour, day, model, route or agent; calls without an agent have the name "".
-         *
-         *     Sums and percentiles leave out calls whose tokens, cost or latency are unknown. They are None if
-         *     no call is left. Latencies are nearest-rank percentiles in milliseconds.
-         */
-        Total: {
-            /** Name */
-            name: string;
-            /** Split */
-            split: string;
-            /** Calls */
-            calls: number;
-            /** Errors */
-            errors: number;
-            /** Tokens In */
-            tokens_in: number | null;
-            /** Tokens Out */
-            tokens_out: number | null;
-            /** Cost */
-            cost: number | null;
-            /** P50 */
-            p50: number | null;
-            /** P95 */
-            p95: number | null;
-            /** P99 */
-            p99: number | null;
-        };
-        /**
-         * Turn
-         * @description One run of an agent: messages first_seq..last_seq; `report` explains its context.
-         */
-        Turn: {
-            /** Id */
-            id: string;
-            /** Session */
-            session: string;
-            /** First Seq */
-            first_seq: number;
-            /** Last Seq */
-            last_seq: number;
-            /** Interaction */
-            interaction: string | null;
-            /** Report */
-            report: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-        };
-        /** TurnPage */
-        TurnPage: {
-            /** Data */
-            data: components["schemas"]["Turn"][];
-            /**
-             * Next
-             * @description The value of `after` for the next page; null on the last page.
-             */
-            next: string | null;
-        };
-        /** TurnRequest */
-        TurnRequest: {
-            /**
-             * Session
-             * @description The session id. Without it, search covers all sessions.
-             * @example trip
-             */
-            session: string;
-            /**
-             * Messages
-             * @description The messages of the turn, in order.
-             * @example [
-             *       {
-             *         "content": "Where do we go?",
-             *         "role": "user"
-             *       },
-             *       {
-             *         "content": "To Lisbon.",
-             *         "role": "assistant"
-             *       }
-             *     ]
-             */
-            messages: {
-                /**
-                 * @description Who speaks: system, user, assistant or tool.
-                 * @enum {unknown}
-                 */
-                role: "system" | "user" | "assistant" | "tool";
-                /** @description Text, an object with text, parts and attachments, or a list of parts. */
-                content?: string | Record<string, unknown> | (string | Record<string, unknown>)[] | null;
-                author?: string | null;
-                tokens_in?: number | null;
-                tokens_out?: number | null;
-                cost?: number | null;
-                created_at?: string | null;
-                tool_calls?: unknown;
-                tool_call_id?: unknown;
-                name?: unknown;
-                function_call?: unknown;
-                refusal?: unknown;
-                annotations?: unknown;
-                audio?: unknown;
-                reasoning_content?: unknown;
-            }[];
-            /**
-             * Key
-             * @description Idempotency key. A retry with the same key adds nothing.
-             */
-            key?: string | null;
-            /**
-             * Usage
-             * @description The model call: its model, tokens, cost and latency.
-             */
-            usage?: {
-                /** Model */
-                model: string;
-                /**
-                 * Route
-                 * @default chat
-                 */
-                route?: string;
-                /** Latency Ms */
-                latency_ms?: number | null;
-                /** Tokens In */
-                tokens_in?: number | null;
-                /** Tokens Out */
-                tokens_out?: number | null;
-                /** Cost */
-                cost?: number | null;
-                /** Parameters */
-                parameters?: {
-                    [key: string]: unknown;
-                } | null;
-                /**
-                 * Error
-                 * @default
-                 */
-                error?: string;
-            } | null;
-            /** @description The report that `POST /api/context` returned. */
-            report?: components["schemas"]["ReportShape"] | null;
-        };
-        /**
-         * TurnState
-         * @description The state of a turn.
-         */
-        TurnState: {
-            /** Session Id */
-            session_id: string;
-            /** Key */
-            key: string;
-            /**
-             * Asked Seq
-             * @description The number of the user message; null until it is stored.
-             */
-            asked_seq: number | null;
-            /**
-             * Answered
-             * @description The agents whose answer is saved.
-             */
-            answered: string[];
-            /**
-             * Running
-             * @description True while a server may be working on the turn. If false and unanswered, send the message again.
-             */
-            running: boolean;
-        };
-        /**
-         * Usage
-         * @description Tokens, cost and latency of all model calls of the turn.
-         */
-        Usage: {
-            /** Model */
-            model: string;
-            /** Tokens In */
-            tokens_in: number;
-            /** Tokens Out */
-            tokens_out: number;
-            /** Cost */
-            cost: number | null;
-            /** Latency Ms */
-            latency_ms: number;
-        };
-        /**
-         * View
-         * @description A part of a content.
-         */
-        View: {
-            /** Text */
-            text: string;
-            /** Tokens */
-            tokens: number;
-            /** What */
-            what: string;
-            /** More */
-            more: string;
-            /** Next */
-            next: {
-                [key: string]: unknown;
-            };
-            /** Page */
-            page: number | null;
-            /** Pages */
-            pages: number | null;
-        };
-        /**
-         * VisionRequest
-         * @description A message with images.
-         * @example {
-         *       "images": [
-         *         "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
-         *       ],
-         *       "message": "What is this?"
-         *     }
-         */
-        VisionRequest: {
-            /**
-             * Session Id
-             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
-             */
-            session_id?: string | null;
-            /**
-             * Key
-             * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
-             */
-            key?: string | null;
-            /**
-             * User
-             * @description The user who owns the memory; also as the header X-Retain-User.
-             */
-            user?: string | null;
-            /**
-             * Stream
-             * @description Stream the answer as events; also with Accept: text/event-stream.
-             * @default false
-             */
-            stream?: boolean;
-            /**
-             * Images
-             * @description Images as data URLs.
-             * @example [
-             *       "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
-             *     ]
-             */
-            images: string[];
-            /**
-             * Agent
-             * @description The agent that answers; also as the header X-Retain-Agent.
-             */
-            agent?: string | null;
-            /**
-             * Message
-             * @description The user's message.
-             * @example Where do we go?
-             */
-            message?: string | null;
-            /**
-             * Input
-             * @description Another name for `message`.
-             * @example null
-             */
-            input?: string | null;
-        } & ({
-            message: string;
-            input?: null;
-        } | {
-            input: string;
-            message?: null;
-        });
-        /**
-         * Visit
-         * @description The state of the server and of the caller that the web app needs first.
-         *
-         *     All fields but the first three are only for an authenticated caller. `csrf` is the value of
-         *     `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the user
-         *     to show first. `model` is the name of the chat model, if there is one.
-         */
-        Visit: {
-            /** Version */
-            version: string;
-            /** Needs Key */
-            needs_key: boolean;
-            /** Signed In */
-            signed_in: boolean;
-            /** Csrf */
-            csrf: string | null;
-            me: components["schemas"]["Me"] | null;
-            /** User */
-            user: string | null;
-            /** Model */
-            model: string | null;
-            /** Tools */
-            tools: components["schemas"]["ToolName"][] | null;
-        };
-        /**
-         * Webhook
-         * @description A webhook, without its secret.
-         */
-        Webhook: {
-            /** Id */
-            id: string;
-            /** Url */
-            url: string;
-            /** Kinds */
-            kinds: string[];
-            /** Paused */
-            paused: boolean;
-            /** Position */
-            position: number;
-            /** Tries */
-            tries: number;
-            /** Error */
-            error: string;
-            /** Retry At */
-            retry_at: string | null;
-            /** Dead Letters */
-            dead_letters: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Delivered At */
-            delivered_at: string | null;
-        };
-        /**
-         * WebhookEdit
-         * @description The changes of a webhook.
-         */
-        WebhookEdit: {
-            /**
-             * Url
-             * @description The new address.
-             */
-            url?: string | null;
-            /**
-             * Kinds
-             * @description Only events of these kinds, such as messages or facts. Default: all.
-             */
-            kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "knowledge" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[] | null;
-            /**
-             * Paused
-             * @description True: send no events for now.
-             */
-            paused?: boolean | null;
-        };
-        /**
-         * WebhookRequest
-         * @description The webhook to add.
-         */
-        WebhookRequest: {
-            /**
-             * Url
-             * @description The address that receives the events.
-             * @example https://example.org/hooks
-             */
-            url: string;
-            /**
-             * Kinds
-             * @description Only events of these kinds, such as messages or facts. Default: all.
-             * @default []
-             * @example [
-             *       "facts"
-             *     ]
-             */
-            kinds?: ("agents" | "sessions" | "messages" | "summaries" | "notes" | "facts" | "entries" | "consolidations" | "refs" | "state" | "items" | "knowledge" | "graph" | "interactions" | "turns" | "checkpoints" | "users" | "import")[];
-        };
+        Agent: Agent;
+        AgentPage: AgentPage;
+        AgentReceipt: AgentReceipt;
+        AgentsAddRequest: AgentsAddRequest;
+        AgentsEditRequest: AgentsEditRequest;
+        ApiKey: ApiKey;
+        ApiKeyPage: ApiKeyPage;
+        AuditRecord: AuditRecord;
+        AuditRecordPage: AuditRecordPage;
+        ChatRequest: ChatRequest;
+        ChatSession: ChatSession;
+        ChatSessionPage: ChatSessionPage;
+        ChatUsage: ChatUsage;
+        Consolidation: Consolidation;
+        ConsolidationPage: ConsolidationPage;
+        ConsolidationsAcceptRequest: ConsolidationsAcceptRequest;
+        ConsolidationsProposeRequest: ConsolidationsProposeRequest;
+        ConsolidationsRefuseRequest: ConsolidationsRefuseRequest;
+        ConsolidationsUndoRequest: ConsolidationsUndoRequest;
+        ContextAnswer: ContextAnswer;
+        ContextRequest: ContextRequest;
+        DeadLetter: DeadLetter;
+        DeadLetterPage: DeadLetterPage;
+        Document: Document;
+        DocumentPage: DocumentPage;
+        DocumentsAddRequest: DocumentsAddRequest;
+        EnterRequest: EnterRequest;
+        Entity: Entity;
+        EntityPage: EntityPage;
+        EntriesAcceptRequest: EntriesAcceptRequest;
+        EntriesAddManyRequest: EntriesAddManyRequest;
+        EntriesAddRequest: EntriesAddRequest;
+        EntriesEditRequest: EntriesEditRequest;
+        EntriesRefuseRequest: EntriesRefuseRequest;
+        EntriesRemoveManyRequest: EntriesRemoveManyRequest;
+        EntriesShareRequest: EntriesShareRequest;
+        Entry: Entry;
+        EntryPage: EntryPage;
+        Event: Event;
+        Evidence: Evidence;
+        Fact: Fact;
+        FactChange: FactChange;
+        FactChangePage: FactChangePage;
+        FactPage: FactPage;
+        FactsAddRequest: FactsAddRequest;
+        FactsConfirmRequest: FactsConfirmRequest;
+        FactsCorrectRequest: FactsCorrectRequest;
+        FactsMergeRequest: FactsMergeRequest;
+        FactsRetractRequest: FactsRetractRequest;
+        FactsSeparateRequest: FactsSeparateRequest;
+        FactsUndoRequest: FactsUndoRequest;
+        Hit: Hit;
+        Interaction: Interaction;
+        InteractionPage: InteractionPage;
+        InteractionsAddRequest: InteractionsAddRequest;
+        Item: Item;
+        ItemPage: ItemPage;
+        ItemsPutRequest: ItemsPutRequest;
+        ItemsSearchRequest: ItemsSearchRequest;
+        JobResult: JobResult;
+        JobResults: JobResults;
+        JobsRunRequest: JobsRunRequest;
+        KeysAddRequest: KeysAddRequest;
+        Label: Label;
+        Match: Match;
+        Me: Me;
+        MemoriesCount: MemoriesCount;
+        Message: Message;
+        MessagePage: MessagePage;
+        MessagesAppendRequest: MessagesAppendRequest;
+        MessagesExtendRequest: MessagesExtendRequest;
+        MessagesPopRequest: MessagesPopRequest;
+        ModelNames: ModelNames;
+        ModelRequestBody: ModelRequestBody;
+        ModelTest: ModelTest;
+        NewKey: NewKey;
+        NewWebhook: NewWebhook;
+        Note: Note;
+        NoteVersion: NoteVersion;
+        NoteVersionPage: NoteVersionPage;
+        NotesAppendRequest: NotesAppendRequest;
+        NotesOverwriteRequest: NotesOverwriteRequest;
+        NotesPrependRequest: NotesPrependRequest;
+        NotesReplaceSectionRequest: NotesReplaceSectionRequest;
+        NotesRestoreRequest: NotesRestoreRequest;
+        Passage: Passage;
+        PassagePage: PassagePage;
+        PlacePage: PlacePage;
+        PlacedItem: PlacedItem;
+        PlacedItemPage: PlacedItemPage;
+        Problem: Problem;
+        Receipt: Receipt;
+        Ref: Ref;
+        RefPage: RefPage;
+        RefsAddRequest: RefsAddRequest;
+        RefsCaptureRequest: RefsCaptureRequest;
+        RefsEditRequest: RefsEditRequest;
+        ReplayedEvents: ReplayedEvents;
+        Replies: Replies;
+        Reply: Reply;
+        ReportShape: ReportShape;
+        RunRequest: RunRequest;
+        SearchRequest: SearchRequest;
+        SearchResults: SearchResults;
+        ServiceRequestBody: ServiceRequestBody;
+        Session: Session;
+        SessionPage: SessionPage;
+        SessionsActivateRequest: SessionsActivateRequest;
+        SessionsAddRequest: SessionsAddRequest;
+        SessionsEditRequest: SessionsEditRequest;
+        SessionsResumeRequest: SessionsResumeRequest;
+        SignInRequest: SignInRequest;
+        StateSetRequest: StateSetRequest;
+        StoredUser: StoredUser;
+        StoredUserPage: StoredUserPage;
+        SummariesFoldRequest: SummariesFoldRequest;
+        Summary: Summary;
+        SummaryPage: SummaryPage;
+        SystemStatus: SystemStatus;
+        TestResult: TestResult;
+        ToolName: ToolName;
+        Total: Total;
+        Turn: Turn;
+        TurnPage: TurnPage;
+        TurnRequest: TurnRequest;
+        TurnState: TurnState;
+        UsersEraseAgentRequest: UsersEraseAgentRequest;
+        UsersEraseRequest: UsersEraseRequest;
+        View: View;
+        VisionRequest: VisionRequest;
+        Visit: Visit;
+        Webhook: Webhook;
+        WebhooksAddRequest: WebhooksAddRequest;
+        WebhooksEditRequest: WebhooksEditRequest;
+        WebhooksReplayRequest: WebhooksReplayRequest;
+        WebhooksTestRequest: WebhooksTestRequest;
     };
     responses: {
         /** @description The request cannot be parsed. */
@@ -5681,7 +5937,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The key is missing or not valid. */
@@ -5690,7 +5946,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The key does not permit this. */
@@ -5699,7 +5955,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description Not found, or not visible to this key. */
@@ -5708,7 +5964,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The path does not support this method. */
@@ -5717,7 +5973,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The request took too long to arrive. */
@@ -5726,7 +5982,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The request conflicts with the current state. */
@@ -5735,7 +5991,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description An error. */
@@ -5744,7 +6000,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The record is not at the version of If-Match. */
@@ -5753,7 +6009,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The request is too large. */
@@ -5762,7 +6018,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The media type of the body is not supported. */
@@ -5771,7 +6027,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The host name is not one of this server's. */
@@ -5780,7 +6036,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The request is not valid; `field` names the parameter. */
@@ -5789,7 +6045,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description Too many requests; Retry-After says when to retry. */
@@ -5798,7 +6054,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The headers are too large. */
@@ -5807,7 +6063,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description Unexpected error. */
@@ -5816,7 +6072,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The model failed. */
@@ -5825,7 +6081,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The server is overloaded or stopping; Retry-After says when to retry. */
@@ -5834,7 +6090,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
         /** @description The disk is almost full. */
@@ -5843,7 +6099,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["Problem"];
+                "application/problem+json": Problem;
             };
         };
     };
@@ -5852,134 +6108,6 @@ export interface components {
     headers: never;
     pathItems: never;
 }
-export type Agent = components['schemas']['Agent'];
-export type AgentPage = components['schemas']['AgentPage'];
-export type AgentReceipt = components['schemas']['AgentReceipt'];
-export type AgentsAddRequest = components['schemas']['AgentsAddRequest'];
-export type AgentsEditRequest = components['schemas']['AgentsEditRequest'];
-export type AuditRecord = components['schemas']['AuditRecord'];
-export type AuditRecordPage = components['schemas']['AuditRecordPage'];
-export type ChatRequest = components['schemas']['ChatRequest'];
-export type ChatSession = components['schemas']['ChatSession'];
-export type ChatSessionPage = components['schemas']['ChatSessionPage'];
-export type Consolidation = components['schemas']['Consolidation'];
-export type ConsolidationPage = components['schemas']['ConsolidationPage'];
-export type ConsolidationsAcceptRequest = components['schemas']['ConsolidationsAcceptRequest'];
-export type ConsolidationsProposeRequest = components['schemas']['ConsolidationsProposeRequest'];
-export type ConsolidationsRefuseRequest = components['schemas']['ConsolidationsRefuseRequest'];
-export type ConsolidationsUndoRequest = components['schemas']['ConsolidationsUndoRequest'];
-export type ContextAnswer = components['schemas']['ContextAnswer'];
-export type ContextRequest = components['schemas']['ContextRequest'];
-export type DeadLetter = components['schemas']['DeadLetter'];
-export type DeadLetterPage = components['schemas']['DeadLetterPage'];
-export type Document = components['schemas']['Document'];
-export type DocumentPage = components['schemas']['DocumentPage'];
-export type EnterRequest = components['schemas']['EnterRequest'];
-export type Entity = components['schemas']['Entity'];
-export type EntityPage = components['schemas']['EntityPage'];
-export type EntriesAcceptRequest = components['schemas']['EntriesAcceptRequest'];
-export type EntriesAddManyRequest = components['schemas']['EntriesAddManyRequest'];
-export type EntriesAddRequest = components['schemas']['EntriesAddRequest'];
-export type EntriesEditRequest = components['schemas']['EntriesEditRequest'];
-export type EntriesRefuseRequest = components['schemas']['EntriesRefuseRequest'];
-export type EntriesRemoveManyRequest = components['schemas']['EntriesRemoveManyRequest'];
-export type EntriesShareRequest = components['schemas']['EntriesShareRequest'];
-export type Entry = components['schemas']['Entry'];
-export type EntryPage = components['schemas']['EntryPage'];
-export type Event = components['schemas']['Event'];
-export type Evidence = components['schemas']['Evidence'];
-export type Fact = components['schemas']['Fact'];
-export type FactChange = components['schemas']['FactChange'];
-export type FactChangePage = components['schemas']['FactChangePage'];
-export type FactPage = components['schemas']['FactPage'];
-export type FactsAddRequest = components['schemas']['FactsAddRequest'];
-export type FactsConfirmRequest = components['schemas']['FactsConfirmRequest'];
-export type FactsCorrectRequest = components['schemas']['FactsCorrectRequest'];
-export type FactsMergeRequest = components['schemas']['FactsMergeRequest'];
-export type FactsRetractRequest = components['schemas']['FactsRetractRequest'];
-export type FactsSeparateRequest = components['schemas']['FactsSeparateRequest'];
-export type FactsUndoRequest = components['schemas']['FactsUndoRequest'];
-export type Hit = components['schemas']['Hit'];
-export type Interaction = components['schemas']['Interaction'];
-export type InteractionPage = components['schemas']['InteractionPage'];
-export type InteractionsAddRequest = components['schemas']['InteractionsAddRequest'];
-export type Item = components['schemas']['Item'];
-export type ItemPage = components['schemas']['ItemPage'];
-export type ItemsPutRequest = components['schemas']['ItemsPutRequest'];
-export type ItemsSearchRequest = components['schemas']['ItemsSearchRequest'];
-export type Key = components['schemas']['Key'];
-export type KeyPage = components['schemas']['KeyPage'];
-export type KeyRequest = components['schemas']['KeyRequest'];
-export type KnowledgeAddRequest = components['schemas']['KnowledgeAddRequest'];
-export type Label = components['schemas']['Label'];
-export type Match = components['schemas']['Match'];
-export type Me = components['schemas']['Me'];
-export type Message = components['schemas']['Message'];
-export type MessagePage = components['schemas']['MessagePage'];
-export type MessagesAppendRequest = components['schemas']['MessagesAppendRequest'];
-export type MessagesExtendRequest = components['schemas']['MessagesExtendRequest'];
-export type MessagesPopRequest = components['schemas']['MessagesPopRequest'];
-export type ModelNames = components['schemas']['ModelNames'];
-export type ModelRequestBody = components['schemas']['ModelRequestBody'];
-export type ModelTest = components['schemas']['ModelTest'];
-export type NewKey = components['schemas']['NewKey'];
-export type NewWebhook = components['schemas']['NewWebhook'];
-export type Note = components['schemas']['Note'];
-export type NoteVersion = components['schemas']['NoteVersion'];
-export type NoteVersionPage = components['schemas']['NoteVersionPage'];
-export type NotesAppendRequest = components['schemas']['NotesAppendRequest'];
-export type NotesOverwriteRequest = components['schemas']['NotesOverwriteRequest'];
-export type NotesPrependRequest = components['schemas']['NotesPrependRequest'];
-export type NotesReplaceSectionRequest = components['schemas']['NotesReplaceSectionRequest'];
-export type NotesRestoreRequest = components['schemas']['NotesRestoreRequest'];
-export type Passage = components['schemas']['Passage'];
-export type PassagePage = components['schemas']['PassagePage'];
-export type PlacePage = components['schemas']['PlacePage'];
-export type PlacedItem = components['schemas']['PlacedItem'];
-export type PlacedItemPage = components['schemas']['PlacedItemPage'];
-export type Problem = components['schemas']['Problem'];
-export type Receipt = components['schemas']['Receipt'];
-export type Ref = components['schemas']['Ref'];
-export type RefPage = components['schemas']['RefPage'];
-export type RefsAddRequest = components['schemas']['RefsAddRequest'];
-export type RefsCaptureRequest = components['schemas']['RefsCaptureRequest'];
-export type RefsEditRequest = components['schemas']['RefsEditRequest'];
-export type Replayed = components['schemas']['Replayed'];
-export type Replies = components['schemas']['Replies'];
-export type Reply = components['schemas']['Reply'];
-export type ReportShape = components['schemas']['ReportShape'];
-export type RunRequest = components['schemas']['RunRequest'];
-export type SearchRequest = components['schemas']['SearchRequest'];
-export type SearchResults = components['schemas']['SearchResults'];
-export type ServiceRequestBody = components['schemas']['ServiceRequestBody'];
-export type Session = components['schemas']['Session'];
-export type SessionPage = components['schemas']['SessionPage'];
-export type SessionsActivateRequest = components['schemas']['SessionsActivateRequest'];
-export type SessionsAddRequest = components['schemas']['SessionsAddRequest'];
-export type SessionsEditRequest = components['schemas']['SessionsEditRequest'];
-export type SessionsResumeRequest = components['schemas']['SessionsResumeRequest'];
-export type SignInRequest = components['schemas']['SignInRequest'];
-export type StateSetRequest = components['schemas']['StateSetRequest'];
-export type Status = components['schemas']['Status'];
-export type StoredUser = components['schemas']['StoredUser'];
-export type StoredUserPage = components['schemas']['StoredUserPage'];
-export type SummariesFoldRequest = components['schemas']['SummariesFoldRequest'];
-export type Summary = components['schemas']['Summary'];
-export type SummaryPage = components['schemas']['SummaryPage'];
-export type TestResult = components['schemas']['TestResult'];
-export type ToolName = components['schemas']['ToolName'];
-export type Total = components['schemas']['Total'];
-export type Turn = components['schemas']['Turn'];
-export type TurnPage = components['schemas']['TurnPage'];
-export type TurnRequest = components['schemas']['TurnRequest'];
-export type TurnState = components['schemas']['TurnState'];
-export type Usage = components['schemas']['Usage'];
-export type View = components['schemas']['View'];
-export type VisionRequest = components['schemas']['VisionRequest'];
-export type Visit = components['schemas']['Visit'];
-export type Webhook = components['schemas']['Webhook'];
-export type WebhookEdit = components['schemas']['WebhookEdit'];
-export type WebhookRequest = components['schemas']['WebhookRequest'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
 export type Response403 = components['responses']['403'];
@@ -6001,19 +6129,727 @@ export type Response503 = components['responses']['503'];
 export type Response507 = components['responses']['507'];
 export type $defs = Record<string, never>;
 export interface operations {
-    sessions_activate: {
+    context: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session": "trip"
+                 *     }
+                 */
+                "application/json": ContextRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": ContextAnswer;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    search: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "query": "where does my sister live"
+                 *     }
+                 */
+                "application/json": SearchRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": SearchResults;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    turns_list: {
+        parameters: {
+            query: {
+                /** @description The session id. */
+                session: string;
+                /** @description Only the turn of the message with this number; for a user message, the turns that answered it. */
+                seq?: number | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": TurnPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    save_turn: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session": "trip",
+                 *       "messages": [
+                 *         {
+                 *           "content": "Where do we go?",
+                 *           "role": "user"
+                 *         },
+                 *         {
+                 *           "content": "To Lisbon.",
+                 *           "role": "assistant"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": TurnRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Turn;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_list: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": AgentPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "scout"
+                 *     }
+                 */
+                "application/json": AgentsAddRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Agent;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Name of the agent. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Agent;
+                };
+            };
+            /** @description Not modified: it is still at the version of If-None-Match. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_remove: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the agent. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_edit: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description Change the record only if it is at this version (an ETag). */
+                "If-Match"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the agent. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": AgentsEditRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Agent;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_list: {
+        parameters: {
+            query?: {
+                /** @description Only sessions whose label or id contains all these words. */
+                search?: string | null;
+                /** @description Only sessions that have messages. */
+                spoken?: boolean;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": SessionPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": SessionsAddRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Session;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_resume: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": SessionsResumeRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Session;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_active: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Session;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_activate: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -6026,7 +6862,7 @@ export interface operations {
         requestBody?: {
             content: {
                 /** @example {} */
-                "application/json": components["schemas"]["SessionsActivateRequest"];
+                "application/json": SessionsActivateRequest;
             };
         };
         responses: {
@@ -6036,7 +6872,326 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Session"];
+                    "application/json": Session;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Session;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_remove: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    sessions_edit: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": SessionsEditRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Session;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_list: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description The session id. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": MessagePage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_append: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session id. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "user",
+                 *       "content": "Where do we go?"
+                 *     }
+                 */
+                "application/json": MessagesAppendRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Message;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_clear: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session id. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": number;
                 };
             };
             400: components["responses"]["400"];
@@ -6060,16 +7215,16 @@ export interface operations {
     messages_extend: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -6095,7 +7250,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["MessagesExtendRequest"];
+                "application/json": MessagesExtendRequest;
             };
         };
         responses: {
@@ -6105,7 +7260,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Message"][];
+                    "application/json": Message[];
                 };
             };
             400: components["responses"]["400"];
@@ -6139,16 +7294,16 @@ export interface operations {
                 before?: number | null;
                 /** @description Only user messages and final answers. */
                 turns_only?: boolean;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The session id. */
@@ -6164,8 +7319,110 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Message"][];
+                    "application/json": Message[];
                 };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description The session id. */
+                session: string;
+                /** @description Number of the message in its session. */
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Message;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_remove: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session id. */
+                session: string;
+                /** @description Number of the message in its session. */
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -6188,16 +7445,16 @@ export interface operations {
     messages_pop: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -6210,7 +7467,7 @@ export interface operations {
         requestBody?: {
             content: {
                 /** @example {} */
-                "application/json": components["schemas"]["MessagesPopRequest"];
+                "application/json": MessagesPopRequest;
             };
         };
         responses: {
@@ -6220,7 +7477,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Message"];
+                    "application/json": Message;
                 };
             };
             400: components["responses"]["400"];
@@ -6241,23 +7498,19 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    summaries_list: {
+    summaries_get: {
         parameters: {
             query?: {
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The session id. */
@@ -6273,7 +7526,62 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SummaryPage"];
+                    "application/json": Summary;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    summaries_expand: {
+        parameters: {
+            query?: {
+                /** @description Number of the summary; 1 is the first. */
+                number?: number | null;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description The session id. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": MessagePage;
                 };
             };
             400: components["responses"]["400"];
@@ -6297,16 +7605,16 @@ export interface operations {
     summaries_fold: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -6319,17 +7627,17 @@ export interface operations {
         requestBody?: {
             content: {
                 /** @example {} */
-                "application/json": components["schemas"]["SummariesFoldRequest"];
+                "application/json": SummariesFoldRequest;
             };
         };
         responses: {
             /** @description Successful response. */
-            200: {
+            201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Summary"];
+                    "application/json": Summary;
                 };
             };
             400: components["responses"]["400"];
@@ -6351,25 +7659,23 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    summaries_expand: {
+    summaries_list: {
         parameters: {
             query?: {
-                /** @description Number of the summary; 1 is the first. */
-                number?: number | null;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The session id. */
@@ -6385,7 +7691,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MessagePage"];
+                    "application/json": SummaryPage;
                 };
             };
             400: components["responses"]["400"];
@@ -6406,839 +7712,19 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    facts_history: {
+    notes_read: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FactChange"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_correct: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "statement": "Clara lives in Lisbon."
-                 *     }
-                 */
-                "application/json": components["schemas"]["FactsCorrectRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_retract: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["FactsRetractRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_confirm: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["FactsConfirmRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_undo: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["FactsUndoRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_accept: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description Change the record only if it is at this version (an ETag). */
-                "If-Match"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the entry. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["EntriesAcceptRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Entry"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_refuse: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description Change the record only if it is at this version (an ETag). */
-                "If-Match"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the entry. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["EntriesRefuseRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Entry"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    consolidations_accept: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the proposal. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["ConsolidationsAcceptRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Consolidation"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    consolidations_refuse: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the proposal. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["ConsolidationsRefuseRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Consolidation"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    consolidations_undo: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the proposal. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["ConsolidationsUndoRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Consolidation"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    refs_content: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description The key, as shown in the placeholder. */
-                key: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/octet-stream": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    refs_info: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description The key, as shown in the placeholder. */
-                key: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Ref"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_text: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the document. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_passages: {
-        parameters: {
-            query?: {
-                /** @description Number of one passage, as returned by a search. */
-                seq?: number | null;
-                /** @description Also return this many passages before and after it. */
-                around?: number;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the document. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PassagePage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    sessions_resume: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["SessionsResumeRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Session"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    sessions_active: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7251,8 +7737,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Session"];
+                    "application/json": Note;
                 };
+            };
+            /** @description Not modified: it is still at the version of If-None-Match. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -7272,19 +7765,19 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    notes_append: {
+    notes_overwrite: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -7300,17 +7793,130 @@ export interface operations {
                  *       "text": "- prefers tea"
                  *     }
                  */
-                "application/json": components["schemas"]["NotesAppendRequest"];
+                "application/json": NotesOverwriteRequest;
             };
         };
         responses: {
             /** @description Successful response. */
-            201: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Note"];
+                    "application/json": Note;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    notes_clear: {
+        parameters: {
+            query?: {
+                /** @description Change it only if this is its current version; 0 means it must not exist yet. */
+                if_version?: number | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description Change the record only if it is at this version (an ETag). */
+                "If-Match"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Note;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    notes_append: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description Change the record only if it is at this version (an ETag). */
+                "If-Match"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "- prefers tea"
+                 *     }
+                 */
+                "application/json": NotesAppendRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Note;
                 };
             };
             400: components["responses"]["400"];
@@ -7335,16 +7941,16 @@ export interface operations {
     notes_prepend: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -7360,7 +7966,7 @@ export interface operations {
                  *       "text": "- prefers tea"
                  *     }
                  */
-                "application/json": components["schemas"]["NotesPrependRequest"];
+                "application/json": NotesPrependRequest;
             };
         };
         responses: {
@@ -7370,7 +7976,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Note"];
+                    "application/json": Note;
                 };
             };
             400: components["responses"]["400"];
@@ -7395,16 +8001,16 @@ export interface operations {
     notes_replace_section: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -7421,7 +8027,7 @@ export interface operations {
                  *       "text": "- prefers tea"
                  *     }
                  */
-                "application/json": components["schemas"]["NotesReplaceSectionRequest"];
+                "application/json": NotesReplaceSectionRequest;
             };
         };
         responses: {
@@ -7431,7 +8037,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Note"];
+                    "application/json": Note;
                 };
             };
             400: components["responses"]["400"];
@@ -7460,16 +8066,16 @@ export interface operations {
                 header: string;
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -7486,7 +8092,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Note"];
+                    "application/json": Note;
                 };
             };
             400: components["responses"]["400"];
@@ -7515,16 +8121,16 @@ export interface operations {
                 limit?: number;
                 /** @description Only changes after this version. */
                 after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7537,7 +8143,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NoteVersionPage"];
+                    "application/json": NoteVersionPage;
                 };
             };
             400: components["responses"]["400"];
@@ -7565,16 +8171,16 @@ export interface operations {
                 version: number;
                 /** @description The version to compare with. Default: the version before it. */
                 against?: number | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7611,16 +8217,16 @@ export interface operations {
     notes_restore: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -7636,7 +8242,7 @@ export interface operations {
                  *       "version": 1
                  *     }
                  */
-                "application/json": components["schemas"]["NotesRestoreRequest"];
+                "application/json": NotesRestoreRequest;
             };
         };
         responses: {
@@ -7646,7 +8252,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Note"];
+                    "application/json": Note;
                 };
             };
             400: components["responses"]["400"];
@@ -7677,16 +8283,16 @@ export interface operations {
                 wait?: number;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7699,7 +8305,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NoteVersion"][];
+                    "application/json": NoteVersion[];
                 };
             };
             400: components["responses"]["400"];
@@ -7720,69 +8326,33 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    facts_search: {
-        parameters: {
-            query: {
-                /** @description Words to search for. */
-                query: string;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_profile: {
+    facts_list: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description Only facts about this subject; `user` for the user. */
+                about?: string | null;
+                /** @description The topic under which the profile lists the fact. */
+                topic?: ("identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other") | null;
+                /** @description Return what was true at this time, with a time zone. */
+                at?: string | null;
+                /** @description Also facts that were replaced or retracted, or have ended. */
+                include_replaced?: boolean;
+                /** @description Only facts with this status; `pending` facts wait for a person. */
+                status?: ("active" | "replaced" | "retracted" | "pending") | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7795,8 +8365,163 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": string;
+                    "application/json": FactPage;
                 };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "statement": "Clara lives in Lisbon."
+                 *     }
+                 */
+                "application/json": FactsAddRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Fact;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Fact;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_forget: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -7823,16 +8548,16 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7845,7 +8570,284 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FactPage"];
+                    "application/json": FactPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_correct: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "statement": "Clara lives in Lisbon."
+                 *     }
+                 */
+                "application/json": FactsCorrectRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Fact;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_retract: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": FactsRetractRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Fact;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_confirm: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": FactsConfirmRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Fact;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_undo: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": FactsUndoRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Fact;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    facts_history: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the fact. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": FactChange[];
                 };
             };
             400: components["responses"]["400"];
@@ -7875,16 +8877,16 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7897,7 +8899,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FactChangePage"];
+                    "application/json": FactChangePage;
                 };
             };
             400: components["responses"]["400"];
@@ -7925,16 +8927,16 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7947,7 +8949,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EntityPage"];
+                    "application/json": EntityPage;
                 };
             };
             400: components["responses"]["400"];
@@ -7971,16 +8973,16 @@ export interface operations {
     facts_merge: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -7995,7 +8997,7 @@ export interface operations {
                  *       "other": "the user's sister"
                  *     }
                  */
-                "application/json": components["schemas"]["FactsMergeRequest"];
+                "application/json": FactsMergeRequest;
             };
         };
         responses: {
@@ -8005,7 +9007,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Entity"];
+                    "application/json": Entity;
                 };
             };
             400: components["responses"]["400"];
@@ -8029,16 +9031,16 @@ export interface operations {
     facts_separate: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -8053,7 +9055,7 @@ export interface operations {
                  *       "other": "the user's sister"
                  *     }
                  */
-                "application/json": components["schemas"]["FactsSeparateRequest"];
+                "application/json": FactsSeparateRequest;
             };
         };
         responses: {
@@ -8063,7 +9065,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Entity"];
+                    "application/json": Entity;
                 };
             };
             400: components["responses"]["400"];
@@ -8084,233 +9086,19 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    entries_search: {
-        parameters: {
-            query: {
-                /** @description Words to search for. */
-                query: string;
-                /** @description Start of the period (inclusive), with a time zone. */
-                since?: string | null;
-                /** @description End of the period (exclusive), with a time zone. */
-                until?: string | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Entry"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_queue: {
+    facts_profile: {
         parameters: {
             query?: {
-                /** @description Only entries with this review status: `pending`, `refused` or `accepted`. */
-                review?: "pending" | "refused";
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EntryPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_remove_many: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "ids": [
-                 *         "0199c0de-0000-7000-8000-000000000000",
-                 *         "0199c0de-0000-7000-8000-000000000001"
-                 *       ]
-                 *     }
-                 */
-                "application/json": components["schemas"]["EntriesRemoveManyRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": number;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_counts: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        [key: string]: number;
-                    };
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_prompt: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -8344,296 +9132,23 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    entries_boards: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        [key: string]: string[];
-                    };
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_whiteboard: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_export: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Entry"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    entries_add_many: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "entries": [
-                 *         {
-                 *           "content": "Ada prefers night trains.",
-                 *           "kind": "core"
-                 *         }
-                 *       ]
-                 *     }
-                 */
-                "application/json": components["schemas"]["EntriesAddManyRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Entry"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    refs_capture: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-                /** @description Only if the body is not JSON but the content itself: The command that produced it. */
-                source?: string;
-                /** @description Only if the body is not JSON but the content itself: Exit status of the command. */
-                status?: string;
-                /** @description Only if the body is not JSON but the content itself: The session id. */
-                session?: string | null;
-                /** @description Only if the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
-                type?: string;
-                /** @description Only if the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
-                metadata?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "output": "added 312 packages in 9s"
-                 *     }
-                 */
-                "application/json": components["schemas"]["RefsCaptureRequest"];
-                "application/octet-stream": string;
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": unknown;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    refs_search: {
+    facts_search: {
         parameters: {
             query: {
                 /** @description Words to search for. */
                 query: string;
-                /** @description The session id. */
-                session?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -8646,767 +9161,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ref"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    items_search: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "query": "where does my sister live"
-                 *     }
-                 */
-                "application/json": components["schemas"]["ItemsSearchRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Match"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_search: {
-        parameters: {
-            query: {
-                /** @description Words to search for. */
-                query: string;
-                /** @description Start of the period (inclusive), with a time zone. */
-                since?: string | null;
-                /** @description End of the period (exclusive), with a time zone. */
-                until?: string | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SearchResults"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_counts: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        [key: string]: number;
-                    };
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    interactions_totals: {
-        parameters: {
-            query?: {
-                /** @description What to group by: `hour`, `day`, `model`, `route` or `agent`. */
-                by?: "hour" | "day" | "model" | "route" | "agent";
-                /** @description Return separate totals for each value of these fields. */
-                split?: ("model" | "route" | "agent") | null;
-                /** @description Start of the period (inclusive), with a time zone. */
-                since?: string | null;
-                /** @description End of the period (exclusive), with a time zone. */
-                until?: string | null;
-                /** @description Name of the model. */
-                model?: string | null;
-                /** @description The part of your program that made the call. */
-                route?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Total"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    notes_stream: {
-        parameters: {
-            query?: {
-                /** @description Only changes after this version. The header Last-Event-ID takes precedence. */
-                after?: number;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    agents_list: {
-        parameters: {
-            query?: {
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AgentPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    agents_add: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "name": "scout"
-                 *     }
-                 */
-                "application/json": components["schemas"]["AgentsAddRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Agent"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    sessions_list: {
-        parameters: {
-            query?: {
-                /** @description Only sessions whose label or id contains all these words. */
-                search?: string | null;
-                /** @description Only sessions that have messages. */
-                spoken?: boolean;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SessionPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    sessions_add: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["SessionsAddRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Session"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    notes_read: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Note"];
-                };
-            };
-            /** @description Not modified: it is still at the version of If-None-Match. */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    notes_overwrite: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description Change the record only if it is at this version (an ETag). */
-                "If-Match"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "text": "- prefers tea"
-                 *     }
-                 */
-                "application/json": components["schemas"]["NotesOverwriteRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Note"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    notes_clear: {
-        parameters: {
-            query?: {
-                /** @description Change it only if this is its current version; 0 means it must not exist yet. */
-                if_version?: number | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description Change the record only if it is at this version (an ETag). */
-                "If-Match"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Note"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_list: {
-        parameters: {
-            query?: {
-                /** @description Only facts about this subject; `user` for the user. */
-                about?: string | null;
-                /** @description The topic under which the profile lists the fact. */
-                topic?: ("identity" | "people" | "home" | "work" | "health" | "preferences" | "plans" | "instructions" | "other") | null;
-                /** @description Return what was true at this time, with a time zone. */
-                at?: string | null;
-                /** @description Also facts that were replaced or retracted, or have ended. */
-                include_replaced?: boolean;
-                /** @description Only facts with this status; `pending` facts wait for a person. */
-                status?: ("active" | "replaced" | "retracted" | "pending") | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FactPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_add: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "statement": "Clara lives in Lisbon."
-                 *     }
-                 */
-                "application/json": components["schemas"]["FactsAddRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"];
+                    "application/json": Fact[];
                 };
             };
             400: components["responses"]["400"];
@@ -9448,16 +9203,16 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -9470,7 +9225,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EntryPage"];
+                    "application/json": EntryPage;
                 };
             };
             400: components["responses"]["400"];
@@ -9494,16 +9249,16 @@ export interface operations {
     entries_add: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -9517,7 +9272,7 @@ export interface operations {
                  *       "content": "Ada prefers night trains."
                  *     }
                  */
-                "application/json": components["schemas"]["EntriesAddRequest"];
+                "application/json": EntriesAddRequest;
             };
         };
         responses: {
@@ -9527,1071 +9282,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Entry"];
+                    "application/json": Entry;
                 };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    consolidations_list: {
-        parameters: {
-            query?: {
-                /** @description Only consolidations with this status. */
-                status?: ("proposed" | "accepted" | "refused" | "undone" | "passed") | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ConsolidationPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    consolidations_propose: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["ConsolidationsProposeRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Consolidation"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    refs_list: {
-        parameters: {
-            query?: {
-                /** @description The session id. */
-                session?: string | null;
-                /** @description Type of content, such as command_output, user_preference or file_content. */
-                type?: string | null;
-                /** @description Only active references; with --no-active, only inactive ones. */
-                active?: boolean | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RefPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    refs_add: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-                /** @description Only if the body is not JSON but the content itself: A one-line description. Without it, one is generated from the content. */
-                description?: string;
-                /** @description Only if the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
-                type?: string;
-                /** @description Only if the body is not JSON but the content itself: The session id. */
-                session?: string | null;
-                /** @description Only if the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
-                metadata?: string | null;
-                /** @description Only if the body is not JSON but the content itself: The key, as shown in the placeholder. */
-                key?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "content": "Ada flies to Lisbon on 3 May."
-                 *     }
-                 */
-                "application/json": components["schemas"]["RefsAddRequest"];
-                "application/octet-stream": string;
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    state_list: {
-        parameters: {
-            query?: {
-                /** @description Only keys that start with this. */
-                prefix?: string;
-                /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
-                area?: string;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ItemPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    items_list: {
-        parameters: {
-            query?: {
-                /** @description The place: its names from the outermost, separated by commas. */
-                place?: string[];
-                /** @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}. */
-                where?: string | null;
-                /** @description Only items at exactly this place, not below it. */
-                exact?: boolean;
-                /** @description Return the newest first. */
-                newest?: boolean;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PlacedItemPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    items_places: {
-        parameters: {
-            query?: {
-                /** @description Only places that begin with these names; `*` matches any name. */
-                under?: string[];
-                /** @description Only places that end with these names; `*` matches any name. */
-                ending?: string[];
-                /** @description Return only this many levels of each place. */
-                depth?: number | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PlacePage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_list: {
-        parameters: {
-            query?: {
-                /** @description Only documents whose path starts with this. */
-                prefix?: string;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_add: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-                /** @description Only if the body is not JSON but the content itself: The title. */
-                title?: string;
-                /** @description Only if the body is not JSON but the content itself: Where the document comes from. Adding the same path again replaces it. */
-                path?: string;
-                /** @description Only if the body is not JSON but the content itself: Format: text, markdown, html or pdf. Default: detected from the content. */
-                media?: ("text" | "markdown" | "html" | "pdf") | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "title": "Handbook",
-                 *       "text": "- prefers tea"
-                 *     }
-                 */
-                "application/json": components["schemas"]["KnowledgeAddRequest"];
-                "application/octet-stream": string;
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Document"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    interactions_list: {
-        parameters: {
-            query?: {
-                /** @description Start of the period (inclusive), with a time zone. */
-                since?: string | null;
-                /** @description End of the period (exclusive), with a time zone. */
-                until?: string | null;
-                /** @description Name of the model. */
-                model?: string | null;
-                /** @description The part of your program that made the call. */
-                route?: string | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InteractionPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    interactions_add: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "route": "chat",
-                 *       "model": "gpt-5-mini"
-                 *     }
-                 */
-                "application/json": components["schemas"]["InteractionsAddRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Interaction"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    turns_list: {
-        parameters: {
-            query: {
-                /** @description The session id. */
-                session: string;
-                /** @description Only the turn of the message with this number; for a user message, the turns that answered it. */
-                seq?: number | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TurnPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    save_turn: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session": "trip",
-                 *       "messages": [
-                 *         {
-                 *           "content": "Where do we go?",
-                 *           "role": "user"
-                 *         },
-                 *         {
-                 *           "content": "To Lisbon.",
-                 *           "role": "assistant"
-                 *         }
-                 *       ]
-                 *     }
-                 */
-                "application/json": components["schemas"]["TurnRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Turn"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    search: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "query": "where does my sister live"
-                 *     }
-                 */
-                "application/json": components["schemas"]["SearchRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SearchResults"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    context: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session": "trip"
-                 *     }
-                 */
-                "application/json": components["schemas"]["ContextRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ContextAnswer"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    messages_get: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description The session id. */
-                session: string;
-                /** @description Number of the message in its session. */
-                seq: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Message"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    messages_remove: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description The session id. */
-                session: string;
-                /** @description Number of the message in its session. */
-                seq: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_get: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fact"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    facts_forget: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the fact. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -10614,16 +9306,16 @@ export interface operations {
     entries_get: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description Id of the entry. */
@@ -10639,7 +9331,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Entry"];
+                    "application/json": Entry;
                 };
             };
             /** @description Not modified: it is still at the version of If-None-Match. */
@@ -10670,16 +9362,16 @@ export interface operations {
     entries_remove: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -10719,16 +9411,16 @@ export interface operations {
     entries_edit: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -10747,7 +9439,7 @@ export interface operations {
                  *       "content": "Ada prefers night trains."
                  *     }
                  */
-                "application/json": components["schemas"]["EntriesEditRequest"];
+                "application/json": EntriesEditRequest;
             };
         };
         responses: {
@@ -10757,7 +9449,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Entry"];
+                    "application/json": Entry;
                 };
             };
             400: components["responses"]["400"];
@@ -10779,134 +9471,157 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    consolidations_get: {
+    entries_accept: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the proposal. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Consolidation"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_get: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the document. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Document"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    knowledge_remove: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
+                /** @description Change the record only if it is at this version (an ETag). */
+                "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description Id of the document. */
+                /** @description Id of the entry. */
                 id: string;
             };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": EntriesAcceptRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Entry;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_refuse: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description Change the record only if it is at this version (an ETag). */
+                "If-Match"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the entry. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": EntriesRefuseRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Entry;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_queue: {
+        parameters: {
+            query?: {
+                /** @description Only entries with this review status: `pending`, `refused` or `accepted`. */
+                review?: "pending" | "refused";
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
             /** @description Successful response. */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": EntryPage;
+                };
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -10926,24 +9641,81 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    turns_get: {
+    entries_remove_many: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
             };
-            path: {
-                /** @description Id of the turn. */
-                id: string;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         "0199c0de-0000-7000-8000-000000000000",
+                 *         "0199c0de-0000-7000-8000-000000000001"
+                 *       ]
+                 *     }
+                 */
+                "application/json": EntriesRemoveManyRequest;
             };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": number;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_counts: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -10954,7 +9726,101 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Turn"];
+                    "application/json": {
+                        [key: string]: number;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_prompt: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_whiteboard: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
                 };
             };
             400: components["responses"]["400"];
@@ -10978,16 +9844,16 @@ export interface operations {
     entries_share: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -11007,7 +9873,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["EntriesShareRequest"];
+                "application/json": EntriesShareRequest;
             };
         };
         responses: {
@@ -11040,24 +9906,21 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    agents_get: {
+    entries_boards: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
-            path: {
-                /** @description Name of the agent. */
-                name: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -11068,15 +9931,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": {
+                        [key: string]: string[];
+                    };
                 };
-            };
-            /** @description Not modified: it is still at the version of If-None-Match. */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -11096,132 +9954,21 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    agents_remove: {
+    entries_export: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
+                "X-Memorist-Agent"?: string;
             };
-            path: {
-                /** @description Name of the agent. */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    agents_edit: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description Change the record only if it is at this version (an ETag). */
-                "If-Match"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Name of the agent. */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["AgentsEditRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Agent"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    sessions_get: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description Id of the session. */
-                id: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -11232,7 +9979,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Session"];
+                    "application/json": Entry[];
                 };
             };
             400: components["responses"]["400"];
@@ -11253,195 +10000,38 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    sessions_remove: {
+    entries_add_many: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
-            path: {
-                /** @description Id of the session. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    sessions_edit: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description Id of the session. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["SessionsEditRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Session"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    messages_list: {
-        parameters: {
-            query?: {
-                /** @description Cursor of the previous page. Returns the records that follow it. */
-                after?: string | null;
-                /** @description Maximum number of records to return. */
-                limit?: number;
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-            };
-            path: {
-                /** @description The session id. */
-                session: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MessagePage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    messages_append: {
-        parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
-                /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
-                /** @description A retry with the same key has no further effect. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description The session id. */
-                session: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
                 /**
                  * @example {
-                 *       "role": "user",
-                 *       "content": "Where do we go?"
+                 *       "entries": [
+                 *         {
+                 *           "content": "Ada prefers night trains.",
+                 *           "kind": "core"
+                 *         }
+                 *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["MessagesAppendRequest"];
+                "application/json": EntriesAddManyRequest;
             };
         };
         responses: {
@@ -11451,7 +10041,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Message"];
+                    "application/json": Entry[];
                 };
             };
             400: components["responses"]["400"];
@@ -11472,29 +10062,194 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    messages_clear: {
+    entries_search: {
         parameters: {
-            query?: {
-                /** @description The user; also as the header X-Retain-User. */
+            query: {
+                /** @description Words to search for. */
+                query: string;
+                /** @description Start of the period (inclusive), with a time zone. */
+                since?: string | null;
+                /** @description End of the period (exclusive), with a time zone. */
+                until?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Entry[];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    consolidations_list: {
+        parameters: {
+            query?: {
+                /** @description Only consolidations with this status. */
+                status?: ("proposed" | "accepted" | "refused" | "undone" | "passed") | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": ConsolidationPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    consolidations_propose: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": ConsolidationsProposeRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Consolidation[];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    consolidations_accept: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session id. */
-                session: string;
+                /** @description Id of the proposal. */
+                id: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": ConsolidationsAcceptRequest;
+            };
+        };
         responses: {
             /** @description Successful response. */
             200: {
@@ -11502,7 +10257,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": number;
+                    "application/json": Consolidation;
                 };
             };
             400: components["responses"]["400"];
@@ -11523,27 +10278,34 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    summaries_get: {
+    consolidations_refuse: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session id. */
-                session: string;
+                /** @description Id of the proposal. */
+                id: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": ConsolidationsRefuseRequest;
+            };
+        };
         responses: {
             /** @description Successful response. */
             200: {
@@ -11551,7 +10313,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Summary"];
+                    "application/json": Consolidation;
                 };
             };
             400: components["responses"]["400"];
@@ -11568,6 +10330,305 @@ export interface operations {
             429: components["responses"]["429"];
             431: components["responses"]["431"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    consolidations_undo: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the proposal. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": ConsolidationsUndoRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Consolidation;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    consolidations_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the proposal. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Consolidation;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    refs_list: {
+        parameters: {
+            query?: {
+                /** @description The session id. */
+                session?: string | null;
+                /** @description Type of content, such as command_output, user_preference or file_content. */
+                type?: string | null;
+                /** @description Only active references; with --no-active, only inactive ones. */
+                active?: boolean | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": RefPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    refs_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+                /** @description Only if the body is not JSON but the content itself: A one-line description. Without it, one is generated from the content. */
+                description?: string;
+                /** @description Only if the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
+                type?: string;
+                /** @description Only if the body is not JSON but the content itself: The session id. */
+                session?: string | null;
+                /** @description Only if the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
+                metadata?: string | null;
+                /** @description Only if the body is not JSON but the content itself: The key, as shown in the placeholder. */
+                key?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "Ada flies to Lisbon on 3 May."
+                 *     }
+                 */
+                "application/json": RefsAddRequest;
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    refs_capture: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+                /** @description Only if the body is not JSON but the content itself: The command that produced it. */
+                source?: string;
+                /** @description Only if the body is not JSON but the content itself: Exit status of the command. */
+                status?: string;
+                /** @description Only if the body is not JSON but the content itself: The session id. */
+                session?: string | null;
+                /** @description Only if the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
+                type?: string;
+                /** @description Only if the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
+                metadata?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "output": "added 312 packages in 9s"
+                 *     }
+                 */
+                "application/json": RefsCaptureRequest;
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
             503: components["responses"]["503"];
             507: components["responses"]["507"];
         };
@@ -11589,16 +10650,16 @@ export interface operations {
                 path?: string | null;
                 /** @description Maximum number of tokens to show, 50 to 100000. */
                 tokens?: number;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The key, as shown in the placeholder. */
@@ -11614,7 +10675,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["View"];
+                    "application/json": View;
                 };
             };
             400: components["responses"]["400"];
@@ -11638,16 +10699,16 @@ export interface operations {
     refs_remove: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -11687,16 +10748,16 @@ export interface operations {
     refs_edit: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
@@ -11709,7 +10770,7 @@ export interface operations {
         requestBody?: {
             content: {
                 /** @example {} */
-                "application/json": components["schemas"]["RefsEditRequest"];
+                "application/json": RefsEditRequest;
             };
         };
         responses: {
@@ -11719,7 +10780,157 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ref"];
+                    "application/json": Ref;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    refs_content: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description The key, as shown in the placeholder. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    refs_info: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description The key, as shown in the placeholder. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Ref;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    refs_search: {
+        parameters: {
+            query: {
+                /** @description Words to search for. */
+                query: string;
+                /** @description The session id. */
+                session?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Ref[];
                 };
             };
             400: components["responses"]["400"];
@@ -11745,16 +10956,16 @@ export interface operations {
             query?: {
                 /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
                 area?: string;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description Key of the value. */
@@ -11770,7 +10981,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Item"];
+                    "application/json": Item;
                 };
             };
             /** @description Not modified: it is still at the version of If-None-Match. */
@@ -11801,16 +11012,16 @@ export interface operations {
     state_set: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -11831,7 +11042,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["StateSetRequest"];
+                "application/json": StateSetRequest;
             };
         };
         responses: {
@@ -11841,7 +11052,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Item"];
+                    "application/json": Item;
                 };
             };
             400: components["responses"]["400"];
@@ -11870,16 +11081,16 @@ export interface operations {
                 area?: string;
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -11919,6 +11130,60 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    state_list: {
+        parameters: {
+            query?: {
+                /** @description Only keys that start with this. */
+                prefix?: string;
+                /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
+                area?: string;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": ItemPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     items_get: {
         parameters: {
             query: {
@@ -11926,16 +11191,16 @@ export interface operations {
                 place: string[];
                 /** @description Restart the time to live. */
                 refresh?: boolean;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description Key of the item at its place. */
@@ -11951,7 +11216,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PlacedItem"];
+                    "application/json": PlacedItem;
                 };
             };
             /** @description Not modified: it is still at the version of If-None-Match. */
@@ -11982,16 +11247,16 @@ export interface operations {
     items_put: {
         parameters: {
             query?: {
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -12016,7 +11281,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["ItemsPutRequest"];
+                "application/json": ItemsPutRequest;
             };
         };
         responses: {
@@ -12026,7 +11291,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PlacedItem"];
+                    "application/json": PlacedItem;
                 };
             };
             400: components["responses"]["400"];
@@ -12055,16 +11320,16 @@ export interface operations {
                 place: string[];
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description The user; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
                 /** @description A retry with the same key has no further effect. */
@@ -12104,12 +11369,827 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    items_list: {
+        parameters: {
+            query?: {
+                /** @description The place: its names from the outermost, separated by commas. */
+                place?: string[];
+                /** @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}. */
+                where?: string | null;
+                /** @description Only items at exactly this place, not below it. */
+                exact?: boolean;
+                /** @description Return the newest first. */
+                newest?: boolean;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": PlacedItemPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    items_search: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "query": "where does my sister live"
+                 *     }
+                 */
+                "application/json": ItemsSearchRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Match[];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    items_places: {
+        parameters: {
+            query?: {
+                /** @description Only places that begin with these names; `*` matches any name. */
+                under?: string[];
+                /** @description Only places that end with these names; `*` matches any name. */
+                ending?: string[];
+                /** @description Return only this many levels of each place. */
+                depth?: number | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": PlacePage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_list: {
+        parameters: {
+            query?: {
+                /** @description Only documents whose path starts with this. */
+                prefix?: string;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": DocumentPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+                /** @description Only if the body is not JSON but the content itself: The title. */
+                title?: string;
+                /** @description Only if the body is not JSON but the content itself: Where the document comes from. Adding the same path again replaces it. */
+                path?: string;
+                /** @description Only if the body is not JSON but the content itself: Format: text, markdown, html or pdf. Default: detected from the content. */
+                media?: ("text" | "markdown" | "html" | "pdf") | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Handbook",
+                 *       "text": "- prefers tea"
+                 *     }
+                 */
+                "application/json": DocumentsAddRequest;
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Document;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the document. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Document;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_remove: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the document. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_text: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the document. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_passages: {
+        parameters: {
+            query?: {
+                /** @description Number of one passage, as returned by a search. */
+                seq?: number | null;
+                /** @description Also return this many passages before and after it. */
+                around?: number;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the document. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": PassagePage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_counts: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: number;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    documents_search: {
+        parameters: {
+            query: {
+                /** @description Words to search for. */
+                query: string;
+                /** @description Start of the period (inclusive), with a time zone. */
+                since?: string | null;
+                /** @description End of the period (exclusive), with a time zone. */
+                until?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": SearchResults;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    interactions_list: {
+        parameters: {
+            query?: {
+                /** @description Start of the period (inclusive), with a time zone. */
+                since?: string | null;
+                /** @description End of the period (exclusive), with a time zone. */
+                until?: string | null;
+                /** @description Name of the model. */
+                model?: string | null;
+                /** @description The part of your program that made the call. */
+                route?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": InteractionPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    interactions_add: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "route": "chat",
+                 *       "model": "gpt-5-mini"
+                 *     }
+                 */
+                "application/json": InteractionsAddRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Interaction;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    interactions_totals: {
+        parameters: {
+            query?: {
+                /** @description What to group by: `hour`, `day`, `model`, `route` or `agent`. */
+                by?: "hour" | "day" | "model" | "route" | "agent";
+                /** @description Return separate totals for each value of these fields. */
+                split?: ("model" | "route" | "agent") | null;
+                /** @description Start of the period (inclusive), with a time zone. */
+                since?: string | null;
+                /** @description End of the period (exclusive), with a time zone. */
+                until?: string | null;
+                /** @description Name of the model. */
+                model?: string | null;
+                /** @description The part of your program that made the call. */
+                route?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Total[];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    turns_get: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path: {
+                /** @description Id of the turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Turn;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     keys_list: {
         parameters: {
             query?: {
-                /** @description The maximum number of records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description The cursor `next` of the previous page. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
             };
             header?: never;
@@ -12124,7 +12204,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeyPage"];
+                    "application/json": ApiKeyPage;
                 };
             };
             400: components["responses"]["400"];
@@ -12133,6 +12213,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12144,9 +12225,14 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    keys_create: {
+    keys_add: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12155,14 +12241,10 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "ci",
-                 *       "permissions": [
-                 *         "read",
-                 *         "write"
-                 *       ]
+                 *       "name": "scout"
                  *     }
                  */
-                "application/json": components["schemas"]["KeyRequest"];
+                "application/json": KeysAddRequest;
             };
         };
         responses: {
@@ -12172,7 +12254,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NewKey"];
+                    "application/json": NewKey;
                 };
             };
             400: components["responses"]["400"];
@@ -12181,6 +12263,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12195,7 +12278,10 @@ export interface operations {
     keys_revoke: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description The id of the key. */
                 id: string;
@@ -12210,7 +12296,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Key"];
+                    "application/json": ApiKey;
                 };
             };
             400: components["responses"]["400"];
@@ -12219,6 +12305,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12230,7 +12317,7 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    me: {
+    webhooks_list: {
         parameters: {
             query?: never;
             header?: never;
@@ -12245,7 +12332,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Me"];
+                    "application/json": Webhook[];
                 };
             };
             400: components["responses"]["400"];
@@ -12254,6 +12341,7 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12265,24 +12353,64 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    audit: {
+    webhooks_add: {
         parameters: {
             query?: {
-                /** @description Only records of this caller. */
-                who?: string | null;
-                /** @description Only records of this operation. */
-                what?: string | null;
-                /** @description Only records from this time on, with a time zone. */
-                since?: string | null;
-                /** @description Only records before this time, with a time zone. */
-                until?: string | null;
-                /** @description The maximum number of records to return. */
-                limit?: number;
-                /** @description The cursor `next` of the previous page. */
-                after?: string | null;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
             };
             header?: never;
             path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": null
+                 *     }
+                 */
+                "application/json": WebhooksAddRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": NewWebhook;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
             cookie?: never;
         };
         requestBody?: never;
@@ -12293,7 +12421,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditRecordPage"];
+                    "application/json": Webhook;
                 };
             };
             400: components["responses"]["400"];
@@ -12302,6 +12430,244 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_remove: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_edit: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": WebhooksEditRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Webhook;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_dead_letters: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": DeadLetterPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_replay: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": WebhooksReplayRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": ReplayedEvents;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    webhooks_test: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the webhook. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": WebhooksTestRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": TestResult;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12318,9 +12684,9 @@ export interface operations {
             query?: {
                 /** @description Only users whose name contains this text. */
                 search?: string;
-                /** @description The maximum number of users to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description The cursor `next` of the previous page. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
             };
             header?: never;
@@ -12335,7 +12701,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoredUserPage"];
+                    "application/json": StoredUserPage;
                 };
             };
             400: components["responses"]["400"];
@@ -12344,6 +12710,331 @@ export interface operations {
             404: components["responses"]["404"];
             405: components["responses"]["405"];
             408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    users_erase: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The user. */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": UsersEraseRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Receipt;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    users_erase_agent: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The agent. */
+                agent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": UsersEraseAgentRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": AgentReceipt;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    audit_list: {
+        parameters: {
+            query?: {
+                /** @description Only actions of this caller: `NAME (ID)` of a key, or `cli:NAME`. */
+                who?: string | null;
+                /** @description Only this action, such as notes_overwrite or users_erase. */
+                what?: string | null;
+                /** @description Start of the period (inclusive), with a time zone. */
+                since?: string | null;
+                /** @description End of the period (exclusive), with a time zone. */
+                until?: string | null;
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": AuditRecordPage;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    status_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": SystemStatus;
+                };
+            };
+            /** @description Not modified: it is still at the version of If-None-Match. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    jobs_run: {
+        parameters: {
+            query?: {
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description A retry with the same key has no further effect. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": JobsRunRequest;
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": JobResults;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    models_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": ModelNames;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    notes_stream: {
+        parameters: {
+            query?: {
+                /** @description Only changes after this version. The header Last-Event-ID takes precedence. */
+                after?: number;
+                /** @description The user; also as the header X-Memorist-User. */
+                user?: string | null;
+                /** @description The agent; also as the header X-Memorist-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Memorist-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Memorist-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -12374,82 +13065,6 @@ export interface operations {
                 };
                 content: {
                     "application/jsonl": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    users_erase: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The user. */
-                user: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Receipt"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    agents_erase: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The agent. */
-                agent: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AgentReceipt"];
                 };
             };
             400: components["responses"]["400"];
@@ -12511,331 +13126,14 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    webhooks_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Webhook"][];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_add: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "url": "https://example.org/hooks"
-                 *     }
-                 */
-                "application/json": components["schemas"]["WebhookRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NewWebhook"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The id of the webhook. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Webhook"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_remove: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The id of the webhook. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_edit: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The id of the webhook. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["WebhookEdit"];
-            };
-        };
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Webhook"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_dead_letters: {
-        parameters: {
-            query?: {
-                /** @description The maximum number of records to return. */
-                limit?: number;
-                /** @description The cursor `next` of the previous page. */
-                after?: string | null;
-            };
-            header?: never;
-            path: {
-                /** @description The id of the webhook. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DeadLetterPage"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_replay: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The id of the webhook. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Replayed"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    webhooks_test: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The id of the webhook. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TestResult"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
     chat: {
         parameters: {
             query?: never;
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description The key of the turn. */
                 "Idempotency-Key"?: string;
             };
@@ -12849,7 +13147,7 @@ export interface operations {
                  *       "message": "Where do we go?"
                  *     }
                  */
-                "application/json": components["schemas"]["ChatRequest"];
+                "application/json": ChatRequest;
             };
         };
         responses: {
@@ -12859,7 +13157,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Reply"] | components["schemas"]["Replies"];
+                    "application/json": Reply | Replies;
                     "text/event-stream": string;
                 };
             };
@@ -12887,9 +13185,9 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description The key of the turn. */
                 "Idempotency-Key"?: string;
             };
@@ -12903,7 +13201,7 @@ export interface operations {
                  *       "message": "Where do we go?"
                  *     }
                  */
-                "application/json": components["schemas"]["RunRequest"];
+                "application/json": RunRequest;
             };
         };
         responses: {
@@ -12913,7 +13211,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Reply"];
+                    "application/json": Reply;
                     "text/event-stream": string;
                 };
             };
@@ -12941,9 +13239,9 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description The key of the turn. */
                 "Idempotency-Key"?: string;
             };
@@ -12960,7 +13258,7 @@ export interface operations {
                  *       "message": "What is this?"
                  *     }
                  */
-                "application/json": components["schemas"]["VisionRequest"];
+                "application/json": VisionRequest;
             };
         };
         responses: {
@@ -12970,7 +13268,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Reply"];
+                    "application/json": Reply;
                     "text/event-stream": string;
                 };
             };
@@ -12996,9 +13294,9 @@ export interface operations {
     chat_events: {
         parameters: {
             query?: {
-                /** @description The user who owns the memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Memorist-Agent. */
                 agent?: string | null;
                 /** @description The session of the turn. Default: the active session. */
                 session_id?: string | null;
@@ -13007,9 +13305,9 @@ export interface operations {
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
                 /** @description The id of the last event received. */
                 "Last-Event-ID"?: string;
             };
@@ -13052,9 +13350,9 @@ export interface operations {
     chat_turn: {
         parameters: {
             query?: {
-                /** @description The user who owns the memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Memorist-Agent. */
                 agent?: string | null;
                 /** @description The session of the turn. Default: the active session. */
                 session_id?: string | null;
@@ -13063,9 +13361,9 @@ export interface operations {
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The key of the turn. */
@@ -13081,7 +13379,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TurnState"];
+                    "application/json": TurnState;
                 };
             };
             400: components["responses"]["400"];
@@ -13106,9 +13404,9 @@ export interface operations {
     chat_sessions: {
         parameters: {
             query?: {
-                /** @description The user who owns the memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Memorist-Agent. */
                 agent?: string | null;
                 /** @description The maximum number of records to return. */
                 limit?: number;
@@ -13121,9 +13419,9 @@ export interface operations {
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -13136,7 +13434,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ChatSessionPage"];
+                    "application/json": ChatSessionPage;
                 };
             };
             400: components["responses"]["400"];
@@ -13163,9 +13461,9 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path?: never;
             cookie?: never;
@@ -13173,7 +13471,7 @@ export interface operations {
         requestBody?: {
             content: {
                 /** @example {} */
-                "application/json": components["schemas"]["EnterRequest"];
+                "application/json": EnterRequest;
             };
         };
         responses: {
@@ -13183,7 +13481,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ChatSession"];
+                    "application/json": ChatSession;
                 };
             };
             400: components["responses"]["400"];
@@ -13208,9 +13506,9 @@ export interface operations {
     chat_messages: {
         parameters: {
             query?: {
-                /** @description The user who owns the memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Memorist-Agent. */
                 agent?: string | null;
                 /** @description The maximum number of records to return. */
                 limit?: number;
@@ -13229,9 +13527,9 @@ export interface operations {
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The id of the session. */
@@ -13247,7 +13545,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MessagePage"];
+                    "application/json": MessagePage;
                 };
             };
             400: components["responses"]["400"];
@@ -13272,16 +13570,16 @@ export interface operations {
     chat_session: {
         parameters: {
             query?: {
-                /** @description The user who owns the memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The id of the session. */
@@ -13297,7 +13595,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ChatSession"];
+                    "application/json": ChatSession;
                 };
             };
             400: components["responses"]["400"];
@@ -13322,16 +13620,16 @@ export interface operations {
     chat_label: {
         parameters: {
             query?: {
-                /** @description The user who owns the memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Memorist-User. */
                 user?: string | null;
-                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Memorist-Agent. */
                 agent?: string | null;
             };
             header?: {
                 /** @description The user whose memory is used. */
-                "X-Retain-User"?: string;
+                "X-Memorist-User"?: string;
                 /** @description The agent whose memory is used. */
-                "X-Retain-Agent"?: string;
+                "X-Memorist-Agent"?: string;
             };
             path: {
                 /** @description The id of the session. */
@@ -13346,7 +13644,7 @@ export interface operations {
                  *       "label": "Lisbon"
                  *     }
                  */
-                "application/json": components["schemas"]["Label"];
+                "application/json": Label;
             };
         };
         responses: {
@@ -13356,7 +13654,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ChatSession"];
+                    "application/json": ChatSession;
                 };
             };
             400: components["responses"]["400"];
@@ -13378,6 +13676,41 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    me: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Me;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     web_visit: {
         parameters: {
             query?: never;
@@ -13393,7 +13726,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Visit"];
+                    "application/json": Visit;
                 };
             };
             400: components["responses"]["400"];
@@ -13424,10 +13757,10 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "key": "rtn_…"
+                 *       "key": "mst_…"
                  *     }
                  */
-                "application/json": components["schemas"]["SignInRequest"];
+                "application/json": SignInRequest;
             };
         };
         responses: {
@@ -13437,7 +13770,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Visit"];
+                    "application/json": Visit;
                 };
             };
             400: components["responses"]["400"];
@@ -13472,7 +13805,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Visit"];
+                    "application/json": Visit;
                 };
             };
             400: components["responses"]["400"];
@@ -13492,41 +13825,6 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    models_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ModelNames"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-        };
-    };
     web_model: {
         parameters: {
             query?: never;
@@ -13541,7 +13839,7 @@ export interface operations {
                  *       "model": "llama3.2"
                  *     }
                  */
-                "application/json": components["schemas"]["ModelRequestBody"];
+                "application/json": ModelRequestBody;
             };
         };
         responses: {
@@ -13551,7 +13849,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ModelTest"];
+                    "application/json": ModelTest;
                 };
             };
             400: components["responses"]["400"];
@@ -13580,7 +13878,7 @@ export interface operations {
         requestBody?: {
             content: {
                 /** @example {} */
-                "application/json": components["schemas"]["ServiceRequestBody"];
+                "application/json": ServiceRequestBody;
             };
         };
         responses: {
@@ -13590,7 +13888,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ModelNames"];
+                    "application/json": ModelNames;
                 };
             };
             400: components["responses"]["400"];
@@ -13607,41 +13905,6 @@ export interface operations {
             431: components["responses"]["431"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
-        };
-    };
-    status: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful response. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Status"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
         };
     };
 }

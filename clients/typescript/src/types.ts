@@ -29,9 +29,6 @@ export type OutputOf<O> = O extends { responses: infer R }
 export type Input<N extends Operation> = InputOf<operations[N]>;
 export type Output<N extends Operation> = OutputOf<operations[N]>;
 
-/** The records of a page. */
-export type RecordOf<N extends Operation> = Output<N> extends { data: (infer T)[] } ? T : never;
-
 /** The keyword arguments of a verb: everything except its positional arguments and the owner. */
 export type Options<N extends Operation, Positional extends string = never> = Omit<
   Input<N>,

@@ -2,16 +2,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { Retain, RetainError, type RetainOptions } from "retain-client";
+import { Memorist, MemoristError, type MemoristOptions } from "memorist-client";
 
-const url = process.env.RETAIN_URL ?? "";
-const retain = new Retain({ url });
-const scope = (options: Partial<RetainOptions> = {}) =>
-  new Retain({ url, ...options }).scope({ user: randomUUID(), agent: "scout" });
+const url = process.env.MEMORIST_URL ?? "";
+const memorist = new Memorist({ url });
+const scope = (options: Partial<MemoristOptions> = {}) =>
+  new Memorist({ url, ...options }).scope({ user: randomUUID(), agent: "scout" });
 
 /** Check the code, the status and the text of an error. */
 const failure = (code: string, status: number, detail: RegExp) => (error: unknown) => {
-  assert.ok(error instanceof RetainError, String(error));
+  assert.ok(error instanceof MemoristError, String(error));
   assert.equal(error.code, code);
   assert.equal(error.status, status);
   assert.match(error.detail, detail);
@@ -67,7 +67,7 @@ test("a list is one page, or all records", async () => {
 });
 
 test("names that a header cannot carry are sent as parameters", async () => {
-  const me = retain.scope({ user: "Zoë 😀", agent: " scout" });
+  const me = memorist.scope({ user: "Zoë 😀", agent: " scout" });
   await me.state.set("thème/dark", { on: true, list: [1, null] });
   assert.deepEqual((await me.state.get("thème/dark")).value, { on: true, list: [1, null] });
   await me.state.set("empty", null);
@@ -91,9 +91,9 @@ test("bytes are uploaded and downloaded unchanged", async () => {
   await me.refs.add("one\ntwo\nthree\n", "counting", { key: "numbers" });
   assert.match((await me.refs.get("numbers", { lines: [2, 2] })).text, /two/);
   const page = new Blob(["# Trams\n\nLine 28 goes up the hill."], { type: "text/markdown" });
-  const document = await me.knowledge.add("Trams", page);
+  const document = await me.documents.add("Trams", page);
   assert.equal(document.media, "markdown");
-  assert.match(await me.knowledge.text(document.id), /Line 28/);
+  assert.match(await me.documents.text(document.id), /Line 28/);
 });
 
 test("errors have the code, the field and the status of the problem", async () => {
@@ -101,16 +101,16 @@ test("errors have the code, the field and the status of the problem", async () =
   await assert.rejects(me.sessions.get("nowhere"), failure("not-found", 404, /nowhere/));
   const readNone = async () => me.messages.list("nowhere", { limit: 0 });
   await assert.rejects(readNone, (error) => {
-    assert.ok(error instanceof RetainError);
+    assert.ok(error instanceof MemoristError);
     assert.equal(error.field, "limit");
     assert.ok(error.requestId);
     return true;
   });
   await me.notes.overwrite("# Notes");
   await assert.rejects(me.notes.overwrite("# Other", { if_version: 7 }), failure("wrong-version", 409, /version/));
-  await assert.rejects(scope({ apiKey: "rtn_wrong" }).notes.read(), failure("unauthorized", 401, /key/i));
-  assert.throws(() => new Retain({ url: "localhost:7700" }), TypeError);
-  assert.throws(() => new Retain({ url, apiKey: "clé" }), TypeError);
+  await assert.rejects(scope({ apiKey: "mst_wrong" }).notes.read(), failure("unauthorized", 401, /key/i));
+  assert.throws(() => new Memorist({ url: "localhost:7700" }), TypeError);
+  assert.throws(() => new Memorist({ url, apiKey: "clé" }), TypeError);
 });
 
 test("a write whose response is lost is sent again and happens once", async () => {
@@ -142,9 +142,9 @@ test("a busy server is asked again when it says so", async () => {
   const me = scope({ fetch: async (input, init) => (calls++ < 2 ? busy() : fetch(input, init)) });
   await me.notes.read();
   assert.equal(calls, 3);
-  const always = scope({ fetch: async () => busy(), retries: 1 });
+  const always = scope({ fetch: async () => busy(), retryFor: 100 });
   await assert.rejects(always.notes.read(), (error) => {
-    assert.ok(error instanceof RetainError);
+    assert.ok(error instanceof MemoristError);
     assert.equal(error.retryAfter, 0);
     return failure("overloaded", 503, /answered 503/)(error);
   });
@@ -155,7 +155,7 @@ test("a request that is not a verb is not sent again if it may have happened", a
   const create = (respond: () => Promise<Response>) => {
     calls = 0;
     const counting: typeof fetch = (input, init) => (calls++ ? fetch(input, init) : respond());
-    const client = new Retain({ url, fetch: counting });
+    const client = new Memorist({ url, fetch: counting });
     return client.request("post", "/api/keys", { name: randomUUID(), permissions: ["read"] });
   };
   const lost = async () => Promise.reject(new TypeError("connection lost"));
@@ -183,6 +183,37 @@ test("a retry is not earlier than the server asks", async () => {
   assert.ok((times[1] ?? 0) - (times[0] ?? 0) >= 995);
 });
 
+test("a request is sent again for 15 seconds, or as long as the caller says", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  const times = async (options: Partial<MemoristOptions>, respond: () => Promise<Response>) => {
+    now = 0;
+    const times: number[] = [];
+    const failing: typeof fetch = () => {
+      times.push(now);
+      return respond();
+    };
+    let isOver = false;
+    const call = scope({ ...options, fetch: failing }).notes.read();
+    call.catch(() => {}).finally(() => (isOver = true));
+    for (; !isOver; await new Promise(setImmediate)) {
+      now += 10;
+      t.mock.timers.tick(10);
+    }
+    await assert.rejects(call, MemoristError);
+    return times;
+  };
+  const down = () => Promise.reject(new TypeError("down"));
+  const whileDown = await times({}, down);
+  assert.ok(whileDown.length > 4);
+  assert.ok(14_900 < (whileDown.at(-1) ?? 0) && (whileDown.at(-1) ?? 0) < 15_100, String(whileDown));
+  assert.ok(((await times({ retryFor: 3000 }, down)).at(-1) ?? 0) < 3100);
+  assert.equal((await times({ retryFor: 0 }, down)).length, 1);
+  assert.equal((await times({}, async () => rejected(503, 20))).length, 1);
+  assert.ok((await times({}, async () => rejected(503, 4))).length > 2);
+});
+
 test("a server that asks for a long pause is an error with retryAfter", async () => {
   let calls = 0;
   const busy: typeof fetch = async () => {
@@ -191,7 +222,7 @@ test("a server that asks for a long pause is an error with retryAfter", async ()
   };
   const me = scope({ fetch: busy });
   const isTooMany = (error: unknown) => {
-    assert.ok(error instanceof RetainError);
+    assert.ok(error instanceof MemoristError);
     assert.equal(error.retryAfter, 60);
     return failure("too-many", 429, /answered 429/)(error);
   };
@@ -213,28 +244,28 @@ test("a call that waits has more time", async () => {
 });
 
 test("a server that does not answer is an error with the code no-server", async () => {
-  const nobody = new Retain({ url: "http://127.0.0.1:9", retries: 0 }).scope();
+  const nobody = new Memorist({ url: "http://127.0.0.1:9", retryFor: 0 }).scope();
   await assert.rejects(nobody.notes.read(), failure("no-server", 0, /127\.0\.0\.1:9 does not answer/));
-  const slow = scope({ fetch: silent, timeout: 20, retries: 0 });
+  const slow = scope({ fetch: silent, timeout: 20, retryFor: 0 });
   await assert.rejects(slow.notes.read(), failure("no-server", 0, /no response within 0.02 s/));
   const portal = scope({
     fetch: async () => new Response("<html>", { headers: { "Content-Type": "text/html" } }),
   });
   await assert.rejects(
     portal.notes.read(),
-    failure("no-server", 0, /^The server at \S+ is not a retain server: it sent text\/html\.$/),
+    failure("no-server", 0, /^The server at \S+ is not a memorist server: it sent text\/html\.$/),
   );
   const moved = scope({
     fetch: async () => new Response(null, { status: 301, headers: { Location: "https://else.example" } }),
   });
-  await assert.rejects(moved.notes.read(), failure("retain-error", 301, /redirects to https:\/\/else\.example/));
+  await assert.rejects(moved.notes.read(), failure("memorist-error", 301, /redirects to https:\/\/else\.example/));
 });
 
 test("an aborted signal cancels the request and its retries", async () => {
   const signal = AbortSignal.timeout(50);
   const me = scope();
   await assert.rejects(me.notes.changes({ wait: 20, signal }), { name: "TimeoutError" });
-  const failing = scope({ fetch: async () => Promise.reject(new TypeError("down")), retries: 50 });
+  const failing = scope({ fetch: async () => Promise.reject(new TypeError("down")), retryFor: 60_000 });
   await assert.rejects(failing.notes.read({ signal: AbortSignal.timeout(50) }), { name: "TimeoutError" });
   await assert.rejects(me.notes.read({ signal: AbortSignal.abort() }), { name: "AbortError" });
 });
@@ -276,7 +307,7 @@ test("a chat stream that breaks off is resumed", async () => {
 });
 
 test("a chat without a response is sent again and then fails", async () => {
-  const mute = scope({ fetch: silent, timeout: 20, retries: 0 });
+  const mute = scope({ fetch: silent, timeout: 20, retryFor: 0 });
   await assert.rejects(mute.chat("Hello"), failure("no-server", 0, /no response within 0.02 s/));
   let calls = 0;
   const silentOnce: typeof fetch = (input, init) => (calls++ ? fetch : silent)(input, init);
@@ -320,7 +351,7 @@ test("a turn that every server gives up fails after the retries", async () => {
     requests.push(String(init?.method));
     return new Response(stream);
   };
-  const me = scope({ fetch: stopping, retries: 1 });
+  const me = scope({ fetch: stopping, retryFor: 1500 });
   await assert.rejects(me.chat("Hello"), failure("overloaded", 503, /being stopped/));
   assert.deepEqual(requests, ["POST", "POST"]);
 });
@@ -352,11 +383,11 @@ test("a chat that cannot start throws the problem", async () => {
 });
 
 test("other requests of the API are typed too", async () => {
-  const { version } = await retain.request("get", "/api/status");
+  const { version } = await memorist.request("get", "/api/status");
   assert.match(version, /\d+\.\d+/);
   const user = randomUUID();
-  await retain.scope({ user, agent: "scout" }).notes.append("- likes tea");
-  const receipt = await retain.request("post", "/api/users/{user}/erase", { user });
+  await memorist.scope({ user, agent: "scout" }).notes.append("- likes tea");
+  const receipt = await memorist.request("post", "/api/users/{user}/erase", { user });
   assert.ok(receipt);
 });
 

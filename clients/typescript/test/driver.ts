@@ -1,9 +1,9 @@
 // Calls verbs for the test in Python that compares every verb with the library: one JSON line in, one out.
 import { createInterface } from "node:readline";
-import { Retain, RetainError } from "retain-client";
+import { Memorist, MemoristError } from "memorist-client";
 
 const [url = "", user, agent] = process.argv.slice(2);
-const scope = new Retain({ url }).scope({ user, agent });
+const scope = new Memorist({ url }).scope({ user, agent });
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { kind, verb, positional, options } = JSON.parse(line);
@@ -14,7 +14,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     const result = await target[verb](...positional, options);
     answer = { result: result instanceof Uint8Array ? new TextDecoder().decode(result) : result };
   } catch (error) {
-    answer = { error: error instanceof RetainError ? `${error.code}: ${error.detail}` : String(error) };
+    answer = { error: error instanceof MemoristError ? `${error.code}: ${error.detail}` : String(error) };
   }
   console.log(JSON.stringify(answer));
 }

@@ -160,10 +160,10 @@ export async function withSignIn<T>(attempt: () => Promise<T>): Promise<T> {
 
 /** True if a request was rejected because the sign-in has expired or changed. */
 const isSignedOut = (problem: Problem) =>
-  problem.status === 401 || (problem.status === 403 && problem.detail.includes("X-Retain-CSRF"));
+  problem.status === 401 || (problem.status === 403 && problem.detail.includes("X-Memorist-CSRF"));
 
 /** The headers that prove that a write comes from this page. */
-export const csrfHeaders = (): [string, string][] => (csrf ? [["X-Retain-CSRF", csrf]] : []);
+export const csrfHeaders = (): [string, string][] => (csrf ? [["X-Memorist-CSRF", csrf]] : []);
 /** The problem of a server that does not answer. */
 export const unreachable = () => new Problem(0, "No answer", UNREACHABLE);
 

@@ -1,6 +1,7 @@
 // The records of the API, under their names in the OpenAPI document.
 export type {
   Agent,
+  ApiKey,
   AuditRecord,
   ChatSession,
   Consolidation,
@@ -14,7 +15,6 @@ export type {
   Hit,
   Interaction,
   Item,
-  Key,
   Message,
   ModelNames,
   ModelTest,
@@ -26,14 +26,14 @@ export type {
   Reply,
   ReportShape as Report,
   SearchResults,
-  Status,
   StoredUser,
   Summary,
+  SystemStatus as Status,
   TestResult,
   Total,
   Turn,
   TurnState,
   View,
   Webhook,
-  WebhookRequest,
+  WebhooksAddRequest,
 } from "../../../clients/typescript/src/schema";

@@ -34,7 +34,7 @@ export function Shell({ children }: { children: ReactNode }) {
       </a>
       <header className={css.side}>
         <Link href="/chat" className={css.brand}>
-          <img src="/assets/icon.svg" alt="" width="24" height="24" /> <b>retain</b>
+          <img src="/assets/icon.svg" alt="" width="24" height="24" /> <b>memorist</b>
         </Link>
         <nav aria-label="Main" className={css.places}>
           {SECTIONS.map((section) => (
@@ -111,7 +111,7 @@ function Account({ close, choosable, signedIn }: { close: () => void; choosable:
       </footer>
       {signedIn && <p className="quiet">Signing out deletes unsent drafts from this browser.</p>}
       <p className="quiet">
-        retain {server.version}
+        memorist {server.version}
         {server.me && `, as ${server.me.name} of ${server.me.tenant}`} · <a href="/docs">API reference</a>
       </p>
     </Dialog>

@@ -35,7 +35,7 @@ export type AppContext = {
 };
 
 const Context = createContext<AppContext | null>(null);
-const USER = "retain_user";
+const USER = "memorist_user";
 
 /** The current principal; only inside `<AppProvider>`. */
 export function useApp(): AppContext {

@@ -4,9 +4,9 @@ import { clearStored, readStored, store } from "./storage";
 afterEach(() => vi.unstubAllGlobals());
 
 test("clearing the storage keeps only the theme", () => {
-  vi.stubGlobal("localStorage", storage({ retain_theme: "dark", chatDraft_ada_1: "secret", retain_user: "ada" }));
+  vi.stubGlobal("localStorage", storage({ memorist_theme: "dark", chatDraft_ada_1: "secret", memorist_user: "ada" }));
   clearStored();
-  expect({ ...localStorage }).toEqual({ retain_theme: "dark" });
+  expect({ ...localStorage }).toEqual({ memorist_theme: "dark" });
 });
 
 test("the app works without browser storage", () => {

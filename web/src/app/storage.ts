@@ -10,7 +10,7 @@ export function readStored(name: string): string | null {
 /** Remove everything except the theme, because the next user is another person. */
 export function clearStored(): void {
   try {
-    for (const name of Object.keys(localStorage)) if (name !== "retain_theme") localStorage.removeItem(name);
+    for (const name of Object.keys(localStorage)) if (name !== "memorist_theme") localStorage.removeItem(name);
   } catch {
     // storage is not available: nothing to remove
   }

@@ -11,7 +11,7 @@ export function useTheme(): [Theme, () => void] {
   const toggle = () => {
     const next = theme === "dark" ? "light" : "dark";
     document.documentElement.dataset.theme = next;
-    store("retain_theme", next);
+    store("memorist_theme", next);
     setTheme(next);
   };
   return [theme, toggle];

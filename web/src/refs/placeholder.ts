@@ -1,4 +1,4 @@
-// `[MemoryRef: key - description]` in a text, parsed exactly as in src/retain/messages/placeholder.py.
+// `[MemoryRef: key - description]` in a text, parsed exactly as in packages/memorist/src/memorist/content/placeholder.py.
 
 export type Placeholder = { key: string; description: string };
 const WHOLE = /\[MemoryRef: ([A-Za-z0-9][A-Za-z0-9._-]{0,254})(?: - ([^[\]\n]*))?\]/g;

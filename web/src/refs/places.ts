@@ -9,4 +9,4 @@ export const entryAt = (agent: string, id: string) => to(["memory", "entries"], 
 export const factAt = (id: string) => to(["memory", "facts"], { fact: id });
 export const stateAt = (area: string, key: string) => to(["memory", "state"], { area, prefix: key });
 export const passageAt = (document: string, seq: number) =>
-  to(["memory", "knowledge"], { doc: document, seq: String(seq) });
+  to(["memory", "documents"], { doc: document, seq: String(seq) });

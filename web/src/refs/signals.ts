@@ -1,4 +1,4 @@
-// Descriptions of the search signals; the names are those of src/retain/search/features.py.
+// Descriptions of the search signals; the names are those of packages/memorist/src/memorist/search/features.py.
 
 const MEANS: Record<string, string> = {
   words: "It contains words of the question; rare words count more.",

@@ -3,6 +3,6 @@ import { useEffect } from "react";
 
 export function useTitle(title: string): void {
   useEffect(() => {
-    document.title = `${title} · retain`;
+    document.title = `${title} · memorist`;
   }, [title]);
 }

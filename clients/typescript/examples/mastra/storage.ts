@@ -1,4 +1,4 @@
-// Mastra: threads and messages of agents in retain. Run it against a server: RETAIN_URL=… node storage.ts
+// Mastra: threads and messages of agents in memorist. Run it against a server: MEMORIST_URL=… node storage.ts
 import { Agent } from "@mastra/core/agent";
 import { type MastraDBMessage, MockMemory, type StorageThreadType } from "@mastra/core/memory";
 import {
@@ -8,13 +8,13 @@ import {
   type StorageListMessagesInput,
   type StorageListThreadsInput,
 } from "@mastra/core/storage";
-import { Retain, RetainError, type Scope } from "retain-client";
+import { Memorist, MemoristError, type Scope } from "memorist-client";
 
 const THREADS = ["mastra", "threads"];
 const MESSAGES = ["mastra", "messages"];
 
 /** Stores each thread and each message as an item, which search finds too. */
-class RetainStorage extends MemoryStorage {
+class MemoristStorage extends MemoryStorage {
   override readonly supportsPartialThreadUpdate = true;
   readonly #scope: Scope;
 
@@ -27,7 +27,7 @@ class RetainStorage extends MemoryStorage {
     try {
       return revive((await this.#scope.items.get(THREADS, threadId)).value) as StorageThreadType;
     } catch (error) {
-      if (error instanceof RetainError && error.code === "not-found") return null;
+      if (error instanceof MemoristError && error.code === "not-found") return null;
       throw error;
     }
   }
@@ -119,8 +119,8 @@ function paged<T>(records: T[], page: number, perPage: number | false) {
   return { records: part, total: records.length, page, perPage, hasMore: start + size < records.length };
 }
 
-const me = new Retain({ url: process.env.RETAIN_URL ?? "http://127.0.0.1:7700" }).scope({ user: "ada" });
-const storage = new MastraCompositeStore({ id: "retain", domains: { memory: new RetainStorage(me) } });
+const me = new Memorist({ url: process.env.MEMORIST_URL ?? "http://127.0.0.1:7700" }).scope({ user: "ada" });
+const storage = new MastraCompositeStore({ id: "memorist", domains: { memory: new MemoristStorage(me) } });
 
 /** A test model that answers with what it received about Lisbon. */
 const model = {

@@ -1,4 +1,6 @@
 // The fields of an agent: prompt, model, tools, colour and icon.
+import { get } from "../../api/client";
+import { useLoad } from "../../api/load";
 import { useApp } from "../../app/context";
 import { Field } from "../../ui/Field";
 import css from "./agents.module.css";
@@ -7,8 +9,12 @@ import { Looks } from "./Looks";
 
 type Props = { name: string; draft: Draft; change: (draft: Draft) => void; disabled?: boolean };
 
+/** The name in the list of an agent that may call no tools; an empty list means all memory tools. */
+const NO_TOOLS = "none";
+
 export function AgentForm({ name, draft, change, disabled = false }: Props) {
   const { server } = useApp();
+  const models = useLoad((signal) => get("/api/models", { signal }), []).data?.models ?? [];
   const set = (part: Partial<Draft>) => change({ ...draft, ...part });
   return (
     <fieldset className={`${css.parts} ${css.agentFields}`} disabled={disabled}>
@@ -32,10 +38,16 @@ export function AgentForm({ name, draft, change, disabled = false }: Props) {
           value={draft.model}
           onChange={(event) => set({ model: event.target.value })}
           placeholder={server.model ?? "main model"}
+          list="agent-models"
           autoComplete="off"
           spellCheck={false}
         />
       </Field>
+      <datalist id="agent-models">
+        {models.map((id) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
       <Field label="Shown as" hint="A display name. Leave it empty to show the model’s own name.">
         <input
           value={draft.model_label}
@@ -53,15 +65,17 @@ export function AgentForm({ name, draft, change, disabled = false }: Props) {
   );
 }
 
-/** An empty list means all memory tools, so the form offers that as an explicit choice. */
-function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[]) => void }) {
+/** The choice between all memory tools, selected tools and none. */
+function Tools({ chosen: stored, change }: { chosen: string[]; change: (tools: string[]) => void }) {
   const { server } = useApp();
+  const noTools = stored.includes(NO_TOOLS);
+  const chosen = stored.filter((name) => name !== NO_TOOLS);
   const unknown = chosen.filter((name) => !server.tools.some((tool) => tool.name === name));
   const tools = [...server.tools, ...unknown.map((name) => ({ name, description: "This server has no such tool." }))];
-  const allTools = chosen.length === 0;
+  const allTools = stored.length === 0;
   const turn = (name: string, on: boolean) => {
     const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
-    change(next);
+    change(next.length ? next : [NO_TOOLS]);
   };
   return (
     <fieldset className={`${css.parts} ${css.agentTools}`}>
@@ -75,35 +89,33 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
           <input
             type="radio"
             name="which-tools"
-            checked={!allTools}
+            checked={!allTools && !noTools}
             onChange={() => change(tools.map((tool) => tool.name))}
           />{" "}
           Only selected tools
         </label>
+        <label className="check">
+          <input type="radio" name="which-tools" checked={noTools} onChange={() => change([NO_TOOLS])} /> No tools
+        </label>
       </div>
-      {!allTools && (
-        <>
-          <ul>
-            {tools.map((tool) => (
-              <li key={tool.name}>
-                <label className="check">
-                  <input
-                    type="checkbox"
-                    className={css.toolBox}
-                    checked={chosen.includes(tool.name)}
-                    onChange={(event) => turn(tool.name, event.target.checked)}
-                  />
-                  <span>
-                    <code>{tool.name}</code> <span className="quiet">{tool.description}</span>
-                  </span>
-                </label>
-              </li>
-            ))}
-          </ul>
-          <p className="quiet">
-            {chosen.length === 1 ? "If you clear the last box, the agent has all memory tools." : ""}
-          </p>
-        </>
+      {!allTools && !noTools && (
+        <ul>
+          {tools.map((tool) => (
+            <li key={tool.name}>
+              <label className="check">
+                <input
+                  type="checkbox"
+                  className={css.toolBox}
+                  checked={chosen.includes(tool.name)}
+                  onChange={(event) => turn(tool.name, event.target.checked)}
+                />
+                <span>
+                  <code>{tool.name}</code> <span className="quiet">{tool.description}</span>
+                </span>
+              </label>
+            </li>
+          ))}
+        </ul>
       )}
     </fieldset>
   );

@@ -28,7 +28,7 @@ export function Import({ scope, close, changed }: Props) {
     setName(file.name);
     try {
       if (file.size > MAX_FILE_BYTES)
-        throw new Error("The file is larger than 64 MiB. Import it with: retain entries add-many");
+        throw new Error("The file is larger than 64 MiB. Import it with: memorist entries add-many");
       const [text, present] = await Promise.all([file.text(), get("/api/entries/export", { query: scope })]);
       setEntries(markExisting(read(text), present));
     } catch (error) {

@@ -83,7 +83,9 @@ function SummaryItem({ summary, talk, open }: { summary: Summary; talk: Talk; op
   return (
     <details className="card" open={open}>
       <summary>
-        Messages {count(summary.covers_from)} to {count(summary.covers_to)} added
+        {summary.covers_to
+          ? `Messages ${count(summary.covers_from)} to ${count(summary.covers_to)} added`
+          : "Imported, covers no message"}
         {summary.created_at && (
           <>
             , <Time at={summary.created_at} />

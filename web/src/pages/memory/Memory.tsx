@@ -5,9 +5,9 @@ import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
 import { useTitle } from "../../ui/title";
 import agents from "../agents/agents.module.css";
+import { Documents } from "./documents/Documents";
 import { Entries } from "./Entries";
 import { Facts } from "./facts/Facts";
-import { Knowledge } from "./knowledge/Knowledge";
 import css from "./memory.module.css";
 import { Notes } from "./notes/Notes";
 import { Refs } from "./refs/Refs";
@@ -18,7 +18,7 @@ const TABS = {
   entries: { label: "Entries", shows: Entries },
   notes: { label: "Notes", shows: Notes },
   refs: { label: "References", shows: Refs },
-  knowledge: { label: "Documents", shows: Knowledge },
+  documents: { label: "Documents", shows: Documents },
   state: { label: "State", shows: State },
 };
 

@@ -35,7 +35,7 @@ export function Audit() {
     <>
       <div className={`toolbar ${css.filters}`}>
         <input type="search" aria-label="Who" placeholder="Who, for example local" {...field("who")} />
-        <input type="search" aria-label="What" placeholder="What, for example keys_create" {...field("what")} />
+        <input type="search" aria-label="What" placeholder="What, for example keys_add" {...field("what")} />
         <label className="check">
           From <input type="date" {...field("since")} />
         </label>
@@ -90,7 +90,7 @@ function Chain({ record }: { record: AuditRecord }) {
   return (
     <p className={`quiet ${css.chain}`}>
       Each row includes the hash of the rows before it. The last row when this page was opened: number {record.number},
-      hash <code>{record.chain}</code>. Store both elsewhere from time to time; <code>retain verify</code> checks the
+      hash <code>{record.chain}</code>. Store both elsewhere from time to time; <code>memorist verify</code> checks the
       log.
     </p>
   );

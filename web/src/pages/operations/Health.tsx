@@ -55,7 +55,7 @@ export function Health() {
               facts={[
                 ["Version", status.version],
                 ["Database", status.database],
-                ["Schema", status.schema],
+                ["Schema", status.schema_version],
                 ["Tenants", count(status.tenants)],
                 ["Running since", status.started_at && moment(status.started_at)],
                 ["Model", status.model],

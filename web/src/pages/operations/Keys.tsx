@@ -1,7 +1,7 @@
 // The API keys of the tenant: permissions and expiry; create and revoke keys.
 import { useState } from "react";
 import { get, remove } from "../../api/client";
-import type { Key } from "../../api/index";
+import type { ApiKey } from "../../api/index";
 import { usePages } from "../../api/load";
 import { useApp } from "../../app/context";
 import { Confirm } from "../../ui/Dialog";
@@ -16,8 +16,8 @@ import css from "./operations.module.css";
 export function Keys() {
   const { server } = useApp();
   const [making, setMaking] = useState(false);
-  const [ending, setEnding] = useState<Key | null>(null);
-  const keys = usePages<Key>((after, signal) => get("/api/keys", { query: { limit: 200, after }, signal }), []);
+  const [ending, setEnding] = useState<ApiKey | null>(null);
+  const keys = usePages<ApiKey>((after, signal) => get("/api/keys", { query: { limit: 200, after }, signal }), []);
   return (
     <>
       <div className="toolbar">
@@ -58,7 +58,7 @@ const NoKeys = () => (
   </Empty>
 );
 
-function Line({ record, revoke }: { record: Key; revoke: () => void }) {
+function Line({ record, revoke }: { record: ApiKey; revoke: () => void }) {
   const hasExpired = !!record.expires_at && Date.parse(record.expires_at) <= Date.now();
   const isInactive = !!record.revoked_at || hasExpired;
   return (
@@ -113,7 +113,7 @@ function Line({ record, revoke }: { record: Key; revoke: () => void }) {
   );
 }
 
-function Revoke({ record, close, done }: { record: Key; close: () => void; done: (key: Key) => void }) {
+function Revoke({ record, close, done }: { record: ApiKey; close: () => void; done: (key: ApiKey) => void }) {
   const { server } = useApp();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);

@@ -6,7 +6,7 @@ const status = (changes: object): Status =>
   ({
     version: "1",
     database: "",
-    schema: 1,
+    schema_version: 1,
     tenants: 1,
     rows: {},
     embedder: "hash-1",

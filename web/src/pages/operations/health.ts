@@ -1,4 +1,4 @@
-// Problems of the server and their remedies, as in `retain doctor`, derived from the server's status.
+// Problems of the server and their remedies, as in `memorist doctor`, derived from the server's status.
 import type { Status } from "../../api/index";
 
 export type Finding = { state: "problem" | "warning" | "ok"; subject: string; detail: string; todo: string };
@@ -46,9 +46,9 @@ const finding = (state: Finding["state"], subject: string, detail: string, todo 
 
 function ready(trouble: string | undefined): Finding {
   if (trouble === undefined) {
-    return finding("problem", "Server", "it does not answer", "Check that retain serve is running; see its log.");
+    return finding("problem", "Server", "it does not answer", "Check that memorist serve is running; see its log.");
   }
-  if (trouble) return finding("problem", "Database", trouble, "See the server’s log, or run retain doctor.");
+  if (trouble) return finding("problem", "Database", trouble, "See the server’s log, or run memorist doctor.");
   return finding("ok", "Database", "it can be reached, and has the schema of this version");
 }
 
@@ -67,7 +67,7 @@ function embedding({ embedder, vectors }: Status): Finding[] {
           "warning",
           "Embedder",
           detail,
-          "Vectors are delayed; see the server’s log. To compute them now: retain jobs --all-tenants",
+          "Vectors are delayed; see the server’s log. To compute them now: memorist jobs --all-tenants",
         ),
       ]
     : [finding("ok", "Embedder", detail)];
@@ -81,6 +81,6 @@ function work({ work: due, worked_at, started_at }: Status, now: number): Findin
   const idle = last ? (now - Date.parse(last)) / 1000 : 0;
   const detail = `${jobs} to do`;
   if (idle <= LONG_IDLE) return [finding("ok", "Due work", detail)];
-  const todo = "No jobs have run for a while; see the server’s log. To run them now: retain jobs --all-tenants";
+  const todo = "No jobs have run for a while; see the server’s log. To run them now: memorist jobs --all-tenants";
   return [finding("warning", "Due work", detail, todo)];
 }

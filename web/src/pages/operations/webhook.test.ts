@@ -27,7 +27,7 @@ test("a replay returns the number of events", async () => {
 });
 
 test("kinds have the names of the form", () => {
-  expect(kindNames(["sessions", "knowledge"])).toBe("Conversations, Documents");
+  expect(kindNames(["sessions", "documents"])).toBe("Conversations, Documents");
   expect(kindNames(["dreams", "constructor"])).toBe("dreams, constructor");
 });
 

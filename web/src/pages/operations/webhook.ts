@@ -1,8 +1,8 @@
 // The requests of webhooks that must not be repeated, and the names of the kinds of events.
 import { address, fetchSignedIn } from "../../api/client";
-import type { TestResult, WebhookRequest } from "../../api/index";
+import type { TestResult, WebhooksAddRequest } from "../../api/index";
 
-export type EventKind = NonNullable<WebhookRequest["kinds"]>[number];
+export type EventKind = NonNullable<WebhooksAddRequest["kinds"]>[number];
 export const KINDS: Record<EventKind, string> = {
   agents: "Agents",
   sessions: "Conversations",
@@ -14,7 +14,7 @@ export const KINDS: Record<EventKind, string> = {
   notes: "Notes",
   refs: "References",
   state: "State",
-  knowledge: "Documents",
+  documents: "Documents",
   items: "Items",
   graph: "Graph",
   interactions: "Model calls",
@@ -33,7 +33,7 @@ export const areSameKinds = (kinds: readonly string[], others: readonly string[]
   kinds.length === others.length && kinds.every((kind) => others.includes(kind));
 
 /** Create a webhook and return its secret, which the server sends only once. */
-export async function createWebhook(body: WebhookRequest): Promise<string> {
+export async function createWebhook(body: WebhooksAddRequest): Promise<string> {
   const { secret } = await postOnce("/api/webhooks", body);
   return secret;
 }

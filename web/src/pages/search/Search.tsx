@@ -141,7 +141,7 @@ function Hint({ ask }: { ask: (question: string) => void }) {
   return (
     <Empty title="Ask in your own words">
       <p>
-        One search over conversations, facts, notes, entries, references, state and knowledge, by words and by meaning.
+        One search over conversations, facts, notes, entries, references, state and documents, by words and by meaning.
         Press <kbd>/</kbd> to return to the search box, and the arrow keys to move between results.
       </p>
       <div className="toolbar">

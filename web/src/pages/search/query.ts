@@ -1,7 +1,7 @@
 // The search query in the address, so that Back works and a search can be shared.
 import { midnight } from "../../ui/days";
 
-export const KINDS = ["messages", "facts", "notes", "entries", "refs", "state", "knowledge"] as const;
+export const KINDS = ["messages", "facts", "notes", "entries", "refs", "state", "documents"] as const;
 export type Kind = (typeof KINDS)[number];
 export const TITLES: Record<Kind, string> = {
   messages: "Messages",
@@ -10,7 +10,7 @@ export const TITLES: Record<Kind, string> = {
   entries: "Entries",
   refs: "References",
   state: "State",
-  knowledge: "Documents",
+  documents: "Documents",
 };
 export type SearchQuery = {
   q: string;

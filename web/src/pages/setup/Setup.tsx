@@ -165,14 +165,16 @@ function Result({ tested }: { tested: ModelTest }) {
 
 /** The settings that keep the model after a restart. */
 function Permanent({ name, url, hasKey }: { name: string; url: string; hasKey: boolean }) {
-  const lines = [`RETAIN_MODEL=${name}`, url && `RETAIN_BASE_URL=${url}`, hasKey && "RETAIN_API_KEY=…"].filter(Boolean);
+  const lines = [`MEMORIST_MODEL=${name}`, url && `MEMORIST_BASE_URL=${url}`, hasKey && "MEMORIST_API_KEY=…"].filter(
+    Boolean,
+  );
   return (
     <section aria-labelledby="keep">
       <h2 id="keep">Keep it after a restart</h2>
       <p className="quiet">
         “Use this model” lasts until the server restarts. To keep the model, start the server with:
       </p>
-      <pre>{`${lines.join(" ")} retain serve`}</pre>
+      <pre>{`${lines.join(" ")} memorist serve`}</pre>
     </section>
   );
 }

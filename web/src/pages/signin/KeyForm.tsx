@@ -46,7 +46,7 @@ export function KeyForm() {
       <Field
         label="API key"
         error={error}
-        hint="It begins with rtn_. The server’s administrator can create one: retain keys create NAME --permissions read,write"
+        hint="It begins with mst_. The server’s administrator can create one: memorist keys add NAME --permissions read,write"
       >
         <input
           type="password"

@@ -7,14 +7,14 @@ import css from "./signin.module.css";
 export default function SignIn() {
   const { server } = useApp();
   useEffect(() => {
-    document.title = "Sign in · retain";
+    document.title = "Sign in · memorist";
   }, []);
   return (
     <main className={css.signin}>
       <img src="/assets/icon.svg" alt="" width="48" height="48" />
-      <h1>Sign in to retain</h1>
+      <h1>Sign in to memorist</h1>
       <KeyForm />
-      <p className="quiet">retain {server.version}</p>
+      <p className="quiet">memorist {server.version}</p>
     </main>
   );
 }

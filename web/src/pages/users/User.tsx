@@ -33,7 +33,7 @@ const KINDS: Kind[] = [
   },
   { label: "Notes", href: "/memory/notes", about: "Long-term notes, one per agent", amount: (user) => user.notes },
   { label: "References", href: "/memory/refs", about: "Stored outputs of tools", amount: (user) => user.refs },
-  { label: "Documents", href: "/memory/knowledge", about: "Uploaded documents", amount: (user) => user.documents },
+  { label: "Documents", href: "/memory/documents", about: "Uploaded documents", amount: (user) => user.documents },
   { label: "State", href: "/memory/state", about: "Values set by programs", amount: (user) => user.state },
 ];
 
@@ -116,8 +116,8 @@ export function User({ name }: { name: string }) {
                 )}
               </div>
               <p className="quiet">
-                The export is a file in JSON Lines that <code>retain import</code> reads. Erasing removes everything in
-                the list above permanently, and the user’s API keys.
+                The export is a file in JSON Lines that <code>memorist import</code> reads. Erasing removes everything
+                in the list above permanently, and the user’s API keys.
               </p>
             </section>
           )}
@@ -236,7 +236,7 @@ function Erased({ receipt }: { receipt: Receipt }) {
         {removed.length
           ? `Removed rows: ${removed.map(([table, amount]) => `${table} ${count(amount)}`).join(", ")}.`
           : "There was nothing to remove."}
-        {!receipt.compacted && " Some deleted data is still in the database files; “retain purge” clears it."}
+        {!receipt.compacted && " Some deleted data is still in the database files; “memorist purge” clears it."}
       </p>
     </section>
   );

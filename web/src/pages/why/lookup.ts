@@ -72,7 +72,7 @@ async function fetchText(source: Source, scope: PromptScope, signal: AbortSignal
     case "passage": {
       const path = { id: source.document };
       const params = { user: scope.user, seq: source.seq, limit: 1 };
-      const page = await get("/api/knowledge/{id}/passages", { path, query: params, signal });
+      const page = await get("/api/documents/{id}/passages", { path, query: params, signal });
       const passage = page.data[0];
       return passage ? { text: `${passage.title}\n\n${passage.text}` } : null;
     }

@@ -1,5 +1,5 @@
 // Parse the reason why an item is in a context. A recalled item names its score, retrievers and strongest signals in a
-// fixed format (`reason` in src/retain/context/recall.py); older reports have no retrievers.
+// fixed format (`reason` in packages/memorist/src/memorist/context/recall.py); older reports have no retrievers.
 
 import { leg } from "../../refs/signals";
 

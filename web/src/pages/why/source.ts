@@ -1,4 +1,4 @@
-// The source of a report item: a kind and an id (`source` in src/retain/context/recall.py, and the sections).
+// The source of a report item: a kind and an id (`source` in packages/memorist/src/memorist/context/recall.py, and the sections).
 
 export type Source =
   | { kind: "message"; session: string | null; seq: number }
@@ -22,7 +22,7 @@ export function sourceOf(text: string): Source {
   const range = /^(\d+)–(\d+)$/.exec(id);
   if (kind === "messages" && range) return { kind: "messages", first: Number(range[1]), last: Number(range[2]) };
   if (kind === "messages" && /^\d+$/.test(back)) return { kind: "message", session: front || null, seq: Number(back) };
-  if (kind === "knowledge" && front && /^\d+$/.test(back)) {
+  if (kind === "documents" && front && /^\d+$/.test(back)) {
     return { kind: "passage", document: front, seq: Number(back) };
   }
   if (kind === "entries" && id) return { kind: "entry", id };

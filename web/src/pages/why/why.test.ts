@@ -30,8 +30,8 @@ test("every source of a report is parsed by its kind", () => {
   expect(sourceOf("state session:s theme of it")).toEqual({ kind: "state", owner: "session:s", key: "theme of it" });
   expect(sourceOf("notes v3.2")).toEqual({ kind: "notes", version: 3, part: 2 });
   expect(sourceOf("notes, section 4")).toEqual({ kind: "section", nth: 4 });
-  expect(sourceOf("knowledge doc 1 3")).toEqual({ kind: "passage", document: "doc 1", seq: 3 });
-  expect(called(sourceOf("knowledge doc 1 3"))).toBe("Passage 3 of a document"); // passages count from 1
+  expect(sourceOf("documents doc 1 3")).toEqual({ kind: "passage", document: "doc 1", seq: 3 });
+  expect(called(sourceOf("documents doc 1 3"))).toBe("Passage 3 of a document"); // passages count from 1
   expect(sourceOf("refs, still older")).toEqual({ kind: "other", text: "refs, still older" });
   expect(sourceOf("agents the scout")).toEqual({ kind: "agent", name: "the scout" });
   expect(sourceOf("facts 0199")).toEqual({ kind: "fact", id: "0199" });

@@ -1,0 +1,1 @@
+"""Importers of other systems' formats: one module for each, found by its entry point."""

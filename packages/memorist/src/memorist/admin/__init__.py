@@ -1,0 +1,1 @@
+"""Administration: principals and credentials, keys, webhooks, users, the audit log, idempotency keys."""

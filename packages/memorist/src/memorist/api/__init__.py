@@ -1,0 +1,4 @@
+"""The endpoints of declared verbs, schemas, rendering and problems.
+
+The server, MCP, the CLI and the client share them.
+"""

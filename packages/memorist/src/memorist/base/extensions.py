@@ -1,0 +1,36 @@
+"""Extensions: installed packages that add commands, routes, importers or database engines.
+
+The core finds them by entry points. Listing extensions imports none of them. The names of the
+groups are public.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+COMMANDS = "memorist.commands"
+"""Each entry point is a `memorist.cli.command.Command`. `memorist --help` shows the summary of its
+distribution."""
+ENGINES = "memorist.engines"
+"""Each entry point is a `memorist.storage.extra_engines.Engine`, named after the scheme of its addresses."""
+IMPORTERS = "memorist.importers"
+"""Each entry point is a `memorist.importing.Importer`, named after its format."""
+
+ROUTES = "memorist.routes"
+"""Each entry point is a `memorist.server.routes.route_sets.RouteSet`, which the server adds."""
+
+
+def extensions(group: str) -> dict[str, EntryPoint]:
+    """Return the installed extensions of a group, by name."""
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
+
+    points = sorted(entry_points(group=group), key=lambda point: point.name)
+    return {point.name: point for point in points}
+
+
+def summary(extension: EntryPoint) -> str:
+    """Return the one-line description of the distribution of an extension."""
+    return extension.dist.metadata["Summary"] if extension.dist else ""

@@ -1,0 +1,204 @@
+"""Ranking: learned weights turn the features of candidates into an order and a probability.
+
+Pure functions. The weights are data (weights.json), learned by bench/learn.py: one set for
+searches by words alone and one for each family of embedders, because their scales differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memorist.search import features
+from memorist.search.candidates import Candidate, Corpus, fingerprints
+from memorist.search.question import Question
+
+if TYPE_CHECKING:
+    from memorist.search.features import Array
+
+TYPICAL_CANDIDATES = 150
+"""Most searches have about this many candidates."""
+
+SAME_SESSION_WEIGHT = -0.5
+"""Added to a score for each better candidate of the same session or document, if the question asks
+for many things: their answers are usually spread over several sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate in its place."""
+
+    number: int
+    score: float  # probability that it is wanted
+    same: tuple[int, ...]  # numbers of its near-duplicates
+    features: Sequence[str]
+    contributions: Sequence[float]  # of each feature
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Contribution of each feature, relative to the average candidate, without tiny ones."""
+        return {
+            name: round(contribution, 3)
+            for name, contribution in zip(self.features, self.contributions, strict=True)
+            if abs(contribution) >= 0.001
+        }
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Learned weights: of each feature, and for turning their sum into a probability."""
+
+    signals: dict[str, float]
+    chance: dict[str, float]
+
+
+@cache
+def weights(family: str) -> Weights:
+    """Return the weights for a family of embedders, or for `words` alone."""
+    data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
+    return Weights(**data["families"][family])
+
+
+def rank(
+    question: Question,
+    candidates: Sequence[Candidate],
+    corpus: Corpus,
+    *,
+    family: str = "static",
+    wanted: Collection[int] | None = None,
+) -> Iterator[Ranked]:
+    """Return the candidates, best first.
+
+    family: the family of the embedder of the candidates' cosines, static, strong or encoder
+    wanted: the numbers of candidates to return; the others only count as neighbours
+    """
+    import numpy as np
+
+    if not candidates:
+        return iter(())
+    # A fixed order, so that no floating-point sum depends on the order of arrival.
+    ordered = sorted(candidates, key=itemgetter(0))
+    has_vectors = any(candidate.cosine is not None for candidate in ordered)
+    learned = weights(family if has_vectors else "words")
+    measured = features.measure(question, ordered, corpus)
+    names = [name for name in learned.signals if name in measured]
+    values = np.array([measured[name] for name in names])
+    values -= values.mean(axis=1, keepdims=True)
+    values *= np.array([learned.signals[name] for name in names])[:, None]
+    contributions = values.T
+    scores = contributions.sum(axis=1).round(9)
+    calibration = np.stack(list(calibration_features(scores, measured, ordered).values()), axis=1)
+    log_odds = calibration @ np.array(list(learned.chance.values()))
+    if question.many:
+        penalties = same_session_penalties(ordered, _sort_by_score(ordered, scores))
+        names.append("same session")
+        contributions = np.column_stack((contributions, penalties))
+        scores = (scores + penalties).round(9)
+
+    order = _sort_by_score(ordered, scores)
+    places = [place for place in order if wanted is None or ordered[place].number in wanted]
+    # No candidate may be likelier than the one before it.
+    probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
+    probability = dict(zip(places, probabilities.tolist(), strict=True))
+    return (
+        Ranked(
+            ordered[place].number,
+            probability[place],
+            tuple(same),
+            names,
+            contributions[place].tolist(),
+        )
+        for place, same in _fold_duplicates(ordered, places, keep_all=question.many)
+    )
+
+
+def _sort_by_score(ordered: Sequence[Candidate], scores: Array) -> list[int]:
+    """Return the places of candidates, the highest score first; of equal ones the latest first."""
+    import numpy as np
+
+    newest_first = -np.arange(len(ordered))  # they are ordered by number
+    latest_first = np.array([-candidate.at for candidate in ordered])
+    order: list[int] = np.lexsort((newest_first, latest_first, -scores)).tolist()
+    return order
+
+
+def same_session_penalties(candidates: Sequence[Candidate], order: Iterable[int]) -> Array:
+    """Return the penalty of each candidate for better ones of the same session or document.
+
+    order: the places of the candidates, best first
+    """
+    import numpy as np
+
+    better = np.zeros(len(candidates))
+    better_count: Counter[tuple[str, str]] = Counter()
+    for place in order:
+        record = (candidates[place].kind, candidates[place].id)
+        better[place] = better_count[record]
+        better_count[record] += 1
+    return SAME_SESSION_WEIGHT * better
+
+
+def calibration_features(
+    scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]
+) -> dict[str, Array]:
+    """Return the features that turn a score into a probability.
+
+    A score only says that one candidate is better than another, and some candidate is always the
+    best. So the probability also depends on how much of the question a candidate contains, how near
+    it is in meaning, and the same of the best candidate. If there are few candidates, the
+    calculation assumes additional average ones: to be the best of one is no merit.
+    """
+    import numpy as np
+
+    highest = scores.max()
+    missing = max(TYPICAL_CANDIDATES - len(scores), 0)
+    total = np.exp(scores - highest).sum() + missing * np.exp(scores.mean() - highest)
+    share = scores - highest - np.log(total)
+    near = np.array([candidate.cosine or 0.0 for candidate in ordered])
+    coverage = measured["coverage"]
+    ones = np.ones(len(scores))
+    few = missing / TYPICAL_CANDIDATES
+    return {
+        "share": share,
+        "coverage": coverage,
+        "around": measured["words around"],
+        "best coverage": ones * coverage.max(),
+        "near": near,
+        "nearest": ones * near.max(),
+        "of few": ones * few,
+        "coverage of few": coverage * few,
+        "near of few": near * few,
+        "offset": ones,
+    }
+
+
+def _fold_duplicates(
+    ordered: Sequence[Candidate], places: Sequence[int], *, keep_all: bool
+) -> list[tuple[int, Sequence[int]]]:
+    """Return the places in order, each with the numbers of its duplicates behind it.
+
+    A duplicate is the same text by the same author in a conversation. Other kinds are never
+    folded: two keys may have the same value. A question for many answers keeps all.
+    """
+    texts = fingerprints([candidate.digest for candidate in ordered])
+    if keep_all or len(set(texts)) == len(texts):
+        return [(place, ()) for place in places]
+    first: dict[tuple[str, int], list[int]] = {}
+    folded: list[tuple[int, Sequence[int]]] = []
+    for place in places:
+        candidate = ordered[place]
+        duplicates: list[int] = []
+        if candidate.kind == "messages" and texts[place]:
+            author = candidate.author or candidate.role
+            leader = first.setdefault((author, texts[place]), duplicates)
+            if leader is not duplicates:
+                leader.append(candidate.number)
+                continue
+        folded.append((place, duplicates))
+    return folded

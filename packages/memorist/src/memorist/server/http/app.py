@@ -1,0 +1,109 @@
+"""The app: one memory, every way to it over HTTP, and what an operator needs to see."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from importlib.util import find_spec
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+
+from memorist.api import problem
+from memorist.base import limits
+from memorist.memory import Memory
+from memorist.server.http.authentication import RequestAuthenticator
+from memorist.server.http.middleware import ProtectionMiddleware, enough_threads
+from memorist.server.http.routing import starlette_routes
+from memorist.server.observe import health, metrics
+from memorist.server.observe.measuring import RequestLog, client_disconnected, observe
+from memorist.server.process import background
+from memorist.server.process.lifespan import lifespan
+from memorist.server.routes import (
+    chat_routes,
+    conversation_routes,
+    docs_page,
+    erasure,
+    event_routes,
+    export_route,
+    model_routes,
+    route_sets,
+    sign_in,
+    verb_routes,
+    web_app,
+)
+from memorist.server.routes.running_turns import FINISHING_SHARE, RunningTurns
+
+if find_spec("mcp"):  # a separate extra: other libraries need an older version
+    from memorist.server.routes import mcp_mount
+else:
+    mcp_mount = None  # type: ignore[assignment]
+
+
+def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
+    """Return the app for an open memory. The caller closes the memory.
+
+    jobs: also run the background jobs
+    """
+    stopping = asyncio.Event()
+    authenticator = RequestAuthenticator(memory)
+    guard = ProtectionMiddleware(memory.settings, stopping)
+    turns = RunningTurns(limits.MAX_RUNNING_TURNS)
+    counters = metrics.Metrics(memory)
+    observe(memory, counters)
+    job_threads = background.job_threads(memory, counters.worked)
+    memory.services.writer.listen(erasure.listener(authenticator, turns))
+    mcp_servers = mcp_mount.servers(authenticator) if mcp_mount else {}
+    handlers = verb_routes.handlers(authenticator)
+    api = [
+        *verb_routes.routes(handlers),
+        *export_route.routes(authenticator),
+        *event_routes.routes(authenticator),
+        *chat_routes.routes(authenticator, turns),
+        *conversation_routes.routes(authenticator),
+        *route_sets.routes(authenticator),
+        *sign_in.routes(authenticator),
+        *model_routes.routes(authenticator),
+    ]
+    app = Starlette(
+        routes=[
+            *starlette_routes(api),
+            *health.ROUTES,
+            *metrics.routes(authenticator, counters),
+            *docs_page.routes(authenticator),
+            *(Route(path, server) for path, server in mcp_servers.items()),
+            *(mcp_mount.metadata_routes(authenticator) if mcp_mount else ()),
+            *web_app.routes(),
+        ],
+        middleware=[
+            Middleware(RequestLog, counters),
+            Middleware(guard.around),
+        ],
+        exception_handlers={
+            **dict.fromkeys(problem.EXPECTED, problem.respond),
+            404: web_app.not_found,
+            ClientDisconnect: client_disconnected,
+        },
+        lifespan=lifespan(
+            [
+                partial(turns.during, stopping, limits.STOP_SECONDS * FINISHING_SHARE),
+                *(server.running for server in mcp_servers.values()),
+                partial(background.running, job_threads if jobs else ()),
+                enough_threads,
+            ]
+        ),
+    )
+    app.router.redirect_slashes = False
+    app.state.memory = memory
+    app.state.authenticator = authenticator
+    app.state.metrics = counters
+    app.state.health = health.Health(memory)
+    app.state.stopping = stopping
+    app.state.guard = guard
+    app.state.runs = turns
+    app.state.background = job_threads
+    app.state.handlers = {handler.endpoint.name: handler for handler in handlers}
+    app.state.routes = api
+    return app

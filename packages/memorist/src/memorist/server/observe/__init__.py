@@ -1,0 +1,1 @@
+"""What an operator sees of the server: logs, metrics, traces and health."""

@@ -1,0 +1,1 @@
+"""The server process: start, workers, lifespan and background jobs."""

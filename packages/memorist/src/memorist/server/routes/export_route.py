@@ -1,0 +1,85 @@
+"""`/api/users/{user}/export`: everything of one user.
+
+The route is written by hand because its response is streamed: it may be larger than the memory. The
+tenant is always the key's own. A key bound to one user or agent is rejected.
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from memorist.admin import audit_log as audit
+from memorist.admin.audited_writer import is_audited
+from memorist.admin.principal import Principal
+from memorist.api import problem
+from memorist.api.route import ApiRoute
+from memorist.base import canonical
+from memorist.base.errors import Full
+from memorist.memory import Memory
+from memorist.server.http.authentication import RequestAuthenticator
+from memorist.server.http.routing import api_route
+
+JSON_LINES = "application/jsonl"
+_IN_MEMORY_BYTES = 1 << 20
+_CHUNK_BYTES = 256 << 10
+
+
+def routes(authenticator: RequestAuthenticator) -> list[ApiRoute]:
+    """Return the route."""
+
+    async def export(request: Request, user: str) -> Response:
+        """Export everything of one user, as JSON Lines for `memorist import`. It is audited."""
+        principal = await authenticator.authorize_admin(request, "manage the tenant")
+        canonical.key(user, "user")
+        file = await run_in_threadpool(
+            _exported, authenticator.memory, principal, user, problem.request_id(request)
+        )
+        return StreamingResponse(_pieces(file), media_type=JSON_LINES)
+
+    return [
+        api_route(
+            authenticator=authenticator,
+            method="POST",
+            path="/api/users/{user:path}/export",
+            name="users_export",
+            tag="users",
+            permission="admin",
+            handler=export,
+            media_type=JSON_LINES,
+            response_help="The records of the user, one JSON object per line.",
+            path_help={"user": "The user."},
+        )
+    ]
+
+
+def _exported(memory: Memory, principal: Principal, user: str, request_id: str) -> IO[bytes]:
+    """Write the export to a temporary file, so that errors occur before the response starts."""
+    if is_audited(memory.settings, "export"):
+        record = audit.NewAuditRecord(
+            principal.name, "export", f"users {user}", request_id=request_id
+        )
+        memory.database.write(principal.tenant, lambda tx: audit.add(tx, record))
+    file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed once sent
+    try:
+        memory.export(file, tenants=[principal.tenant], user=user)
+    except BaseException as error:  # close the file even if the request is cancelled
+        file.close()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Full(
+                problem="there is not enough space for the export in the folder for temporary files"
+            ) from None
+        raise
+    file.seek(0)
+    return file
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(lambda: file.read(_CHUNK_BYTES), b"")

@@ -1,0 +1,1 @@
+"""Large contents: small ones in the database, large ones in files."""

@@ -1,0 +1,1 @@
+"""Operations on whole tenants and databases: export, import, erase and verify."""

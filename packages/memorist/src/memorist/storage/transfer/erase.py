@@ -1,0 +1,175 @@
+"""Erase a user or an agent: all their rows in one transaction, with a receipt."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memorist.base import clock
+from memorist.base.errors import StorageError
+from memorist.storage import event_log
+from memorist.storage.contents.blobs import Blobs
+from memorist.storage.database import Transaction
+from memorist.storage.event_log import NewEvent
+from memorist.storage.tables import Table
+from memorist.storage.writer import Change, Writer
+
+_SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user returning id"
+_THEIR_MESSAGES = (
+    "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
+)
+_HASHED_SUBJECT = re.compile(r"sha256:[0-9a-f]{64}")
+_KEYS = "delete from keys where tenant = :tenant and user_id = :user"
+_NO_MESSAGES = (
+    "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
+)
+_FACTS = (
+    "delete from facts where tenant = :tenant and user_id = :user",
+    "delete from fact_names where tenant = :tenant and user_id = :user",
+)
+"""Facts that were learned from the user's sessions while these were being removed."""
+
+
+NOT_REACHED = (
+    "backups and exports made before the erasure",
+    "replicas that are behind",
+    "data that model services have received",
+    "events that webhooks have received",
+    "the user's name in the audit log",
+    "entries that an agent saved about itself while it talked to the user",
+)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The number of rows removed from each table; it holds no content.
+
+    `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
+    backup still needed the files. `memorist purge` clears them later.
+    """
+
+    tenant: str
+    user: str
+    erased_at: datetime
+    removed: dict[str, int]
+    compacted: bool
+    audit_subjects_hashed: int = 0
+    """Audit rows about the user's records: they stay, with a hash in place of the record's name."""
+    not_reached: tuple[str, ...] = NOT_REACHED
+    """Copies that an erasure cannot reach; remove them yourself."""
+
+
+def hash_subject(subject: str) -> str:
+    """Return the subject that an erasure writes into an audit row or an event."""
+    if _HASHED_SUBJECT.fullmatch(subject):
+        return subject
+    return f"sha256:{hashlib.sha256(subject.encode()).hexdigest()}"
+
+
+def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
+    """Remove all rows of a user, children first, and then their files, free pages and logs.
+
+    The rows of the search index are removed last, so that ones added meanwhile are included. The
+    receipt counts neither these nor the user's keys.
+    """
+
+    def work(tx: Transaction) -> tuple[int, dict[str, int], int]:
+        removed = {}
+        for table in (table for table in reversed(tables) if table.owned):
+            if table.name == "sessions":
+                # The ids come from the `delete` itself: an earlier read could miss new sessions.
+                sessions = tx.all(_SESSIONS, user=user)
+                tx.many(_THEIR_MESSAGES, [{"id": id} for (id,) in sessions])
+            removed[table.name] = (
+                len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
+            )
+        for statement in _FACTS:
+            tx.send(statement, user=user)
+        tx.send(_NO_MESSAGES, user=user)
+        tx.send(_KEYS, user=user)
+        event_log.erase(tx, user)
+        return tx.now, removed, _hash_audit_subjects(tx, user)
+
+    # The name of the user must not stay in the subject of an event either.
+    event = NewEvent("erased", "users", "erase", hash_subject(user), None)
+    change = Change("users", "erase", tenant, subject=user, parts=[event])
+    at, removed, hashed = writer.write(change, work, frees_space=True, long=True)
+    try:
+        compacted = all([blobs.erase(tenant, user), writer.database.compact()])
+    except StorageError:  # the rows are erased; the receipt says that files are left
+        compacted = False
+    removed = dict(reversed(removed.items()))
+    return Receipt(tenant, user, clock.to_datetime(at), removed, compacted, hashed)
+
+
+def _hash_audit_subjects(tx: Transaction, user: str) -> int:
+    """Replace the names of the user's records in the audit log, which may be words of theirs."""
+    rows = tx.all(
+        """select number, subject from audit where tenant = :tenant and owner = :user
+           and subject <> '' and subject not like 'sha256:%'""",
+        user=user,
+    )
+    tx.many(
+        "update audit set subject = :subject where tenant = :tenant and number = :number",
+        [{"number": number, "subject": hash_subject(subject)} for number, subject in rows],
+    )
+    return len(rows)
+
+
+@dataclass(frozen=True)
+class AgentReceipt:
+    """The number of rows that forgetting an agent removed from each table."""
+
+    tenant: str
+    agent: str
+    erased_at: datetime
+    removed: dict[str, int]
+    compacted: bool
+
+
+def erase_agent(
+    writer: Writer,
+    tables: Sequence[Table],
+    blobs: Blobs,
+    tenant: str,
+    agent: str,
+    remove_facts: Callable[[Transaction], int],
+) -> AgentReceipt:
+    """Remove an agent with its API keys and its entries, notes, facts and sessions of all users.
+
+    Messages that it wrote in the sessions of other agents stay: they belong to those sessions.
+
+    remove_facts: removes its facts, restores those that they replaced, and returns their number
+    """
+
+    def work(tx: Transaction) -> tuple[int, dict[str, int]]:
+        facts = remove_facts(tx)
+        tx.send(
+            """delete from search_items where tenant = :tenant and (
+                   agent = :agent
+                   or session_id in (
+                       select id from sessions where tenant = :tenant and agent = :agent)
+                   or id in (
+                       select entry_id from consolidations
+                       where tenant = :tenant and agent = :agent))""",
+            agent=agent,
+        )
+        removed = {}
+        for table in (table for table in reversed(tables) if table.of_agent):
+            removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)
+        removed["facts"] = facts
+        tx.send("delete from keys where tenant = :tenant and agent = :agent", agent=agent)
+        return tx.now, removed
+
+    change = Change("agents", "erase", tenant, subject=agent, event="erased")
+    at, removed = writer.write(change, work, frees_space=True, long=True)
+    try:
+        blobs.collect(tenant)
+        compacted = writer.database.compact()
+    except StorageError:  # the rows are erased; the receipt says that files are left
+        compacted = False
+    removed = dict(reversed(removed.items()))
+    return AgentReceipt(tenant, agent, clock.to_datetime(at), removed, compacted)

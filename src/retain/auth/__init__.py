@@ -1,1 +1,0 @@
-"""Authentication and audit: principals, credentials, the audit log, idempotency keys."""

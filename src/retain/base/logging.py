@@ -1,6 +1,0 @@
-"""Names that every part of retain uses when it logs."""
-
-from __future__ import annotations
-
-FIELDS = "fields"
-"""The key of `extra` under which a log record carries structured fields."""

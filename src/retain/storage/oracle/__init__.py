@@ -1,1 +1,0 @@
-"""The Oracle engine (experimental)."""

@@ -1,0 +1,1 @@
+"""Fixtures and helpers that the tests of every package share. Not published."""

@@ -1,3 +1,0 @@
-"""Fixtures of the API tests."""
-
-from tests.calling import app, calling, http  # noqa: F401

@@ -1,3 +1,0 @@
-"""Fixtures of the command line tests."""
-
-from tests.cli.commands import process, run  # noqa: F401

@@ -1,1 +1,0 @@
-"""Tests of the evaluation on benchmark files."""

@@ -1,3 +1,0 @@
-"""Fixtures of the server tests."""
-
-from tests.calling import app, calling, http  # noqa: F401

@@ -1,0 +1,215 @@
+"""Damaged texts: each is found by its checksum, named, and never a traceback or a silent copy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+import psycopg
+import pytest
+
+from memorist import Memory
+from memorist.base.errors import Corrupt, CorruptRecord
+from memorist.cli.main import main
+from memorist.memory import TABLES
+from testkit.databases import SETTINGS
+from testkit.examples import populate
+
+FLIPS = 40
+CHECKED = [table for table in TABLES if table.checked]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A closed SQLite database with messages of 420 characters, which the commands use."""
+    path = tmp_path / "agent.db"
+    monkeypatch.setenv("MEMORIST_DATABASE", f"sqlite:///{path}")
+    monkeypatch.setenv("MEMORIST_TENANT", "acme")
+    monkeypatch.setenv("MEMORIST_USER", "ada")
+    monkeypatch.setenv("MEMORIST_AGENT", "scout")
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("trip")
+        words = random.Random(1)
+        for _ in range(120):
+            me.messages.append("trip", "user", "".join(words.choices("abcde fghi. „ü“", k=420)))
+    return path
+
+
+def change(file: Path, table: str, column: str, condition: str, data: bytes) -> None:
+    """Change a stored text behind the back of memorist."""
+    with apsw.Connection(str(file)) as connection:
+        sql = f"update {table} set {column} = cast(? as text) where {condition}"
+        connection.execute(sql, (data,))
+
+
+def flip_bits(file: Path, count: int) -> set[int]:
+    """Flip a random bit in the text of this many messages; return their numbers."""
+    choices = random.Random(2)
+    numbers = set(choices.sample(range(1, 121), count))
+    for number in numbers:
+        with apsw.Connection(str(file)) as connection:
+            sql = "select cast(content as blob) from messages where seq = ?"
+            ((content,),) = connection.execute(sql, (number,)).fetchall()
+        data = bytearray(bytes(cast(bytes, content)))
+        bit = choices.randrange(len(data) * 8)
+        data[bit // 8] ^= 1 << bit % 8
+        change(file, "messages", "content", f"seq = {number}", bytes(data))
+    return numbers
+
+
+def findings(memory: Memory) -> dict[str, Any]:
+    return {finding.check: finding for finding in memory.verify() if not finding.ok}
+
+
+def error_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return the error that a command wrote to standard error with --json."""
+    error = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert isinstance(error, dict)
+    return error
+
+
+def test_every_flipped_bit_is_found_and_named(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = flip_bits(file, FLIPS)
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        finding = findings(memory)["every text of messages is as it was written"]
+        assert finding.count == FLIPS
+        assert set(map(int, re.findall(r"seq=(\d+)", finding.problem))) == numbers
+        with pytest.raises(CorruptRecord, match="messages session_id=trip seq="):
+            memory.export(tmp_path / "export.jsonl")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        with pytest.raises(CorruptRecord, match="session_id=trip seq="):
+            me.messages.list("trip", limit=200)
+    assert not (tmp_path / "export.jsonl").exists()
+    assert main(["verify", "--json"]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+    for command in (
+        ["messages", "list", "trip", "--limit", "200", "--json"],
+        ["export", str(tmp_path / "export.jsonl"), "--json"],
+    ):
+        assert main(command) == Corrupt.exit_code
+        assert error_of(capsys)["error"] == "CorruptRecord"
+    assert main(["doctor", "--json"]) == 1
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    (check,) = (check for check in checks if "every text of messages" in check["found"])
+    assert (check["check"], check["state"]) == ("verify", "problem")
+
+
+def test_invalid_json_is_named_where_it_is_read(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text can be decoded, and its JSON is broken."""
+    change(file, "messages", "content", "seq = 7", b'{"text":"a\x0e"')
+    assert main(["messages", "list", "trip", "--limit", "200", "--json"]) == Corrupt.exit_code
+    error = error_of(capsys)
+    assert (error["error"], error["details"]["record"]) == (
+        "CorruptRecord",
+        "message 7 of session trip",
+    )
+
+
+@pytest.fixture
+def populated(tmp_path: Path) -> Path:
+    path = tmp_path / "populated.db"
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        populate(memory.scope(tenant="acme", user="ada", agent="scout"))
+        assert findings(memory) == {}
+    return path
+
+
+@pytest.mark.parametrize("table", CHECKED, ids=lambda table: table.name)
+@pytest.mark.parametrize("data", [b"valid but other", b"\xff\xfe"], ids=["valid", "invalid"])
+def test_the_text_of_every_kind_is_checked(table: Any, data: bytes, populated: Path) -> None:
+    """`verify` goes on to the end, and the export names the record."""
+    change(
+        populated, table.name, table.checked, f"rowid = (select min(rowid) from {table.name})", data
+    )
+    with Memory.open(f"sqlite:///{populated}", settings=SETTINGS, migrate_up=False) as memory:
+        failed = findings(memory)
+        assert failed[f"every text of {table.name} is as it was written"].count == 1
+        with pytest.raises(CorruptRecord, match=f"text of {table.name} "):
+            memory.export(populated.with_name("export.jsonl"))
+
+
+def test_every_write_sets_the_checksum(memory: Memory) -> None:
+    """Adding, editing, removing and importing; on every engine."""
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    populate(me)
+    me.notes.append("more")
+    entry = me.entries.add("one")
+    me.entries.edit(entry.id, "two")
+    me.state.set("k", 1)
+    me.state.set("k", 2)
+    me.items.put(["a"], "k", {"a": 1})
+    me.items.put(["a"], "k", {"a": 2})
+    key = me.refs.add(b"content")
+    me.refs.edit(key, summary="another")
+    me.refs.edit(key, is_active=False)
+    me.sessions.add("removed")
+    me.messages.append("removed", "user", "gone")
+    me.messages.remove("removed", 1)
+    assert findings(memory) == {}
+
+
+def test_a_changed_byte_is_found_on_postgres(postgres_url: str) -> None:
+    with Memory.open(postgres_url, settings=SETTINGS) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.sessions.add("trip")
+        for number in range(3):
+            me.messages.append("trip", "user", f"message {number}")
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute(
+                "update memorist.messages set content = replace(content, 'message 1', 'massage 1')"
+            )
+        failed = findings(memory)
+        finding = failed["every text of messages is as it was written"]
+        assert (finding.count, "session_id=trip seq=2" in finding.problem) == (1, True)
+
+
+def test_a_backup_does_not_copy_damage_silently(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "copy.db"
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
+    before = file.read_bytes()
+    numbers = flip_bits(file, 3)
+    assert main(["backup", str(target), "--json"]) == Corrupt.exit_code
+    error = error_of(capsys)
+    assert error["error"] == "CorruptRecord"
+    assert set(map(int, re.findall(r"seq=(\d+)", error["details"]["record"]))) == numbers
+    assert not [path for path in tmp_path.iterdir() if "copy" in path.name]
+    assert main(["status", "--json"]) == 0
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert "acme has 3 damaged records" in problem
+    assert main(["backup", str(target), "--damaged", "--json"]) == 0
+    assert main(["doctor", "--backup", str(target), "--json"]) == 1
+    capsys.readouterr()
+    file.write_bytes(before)  # the repair
+    assert main(["verify", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
+    assert main(["backup", str(tmp_path / "good.db"), "--json"]) == 0
+
+
+def test_a_content_that_cannot_be_decoded_is_named_by_its_hash(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        memory.scope(tenant="acme", user="ada", agent="scout").refs.add(b"a report", key="report")
+    change(file, "blob_parts", "data", "part >= 0", b"a \xff report")
+    digest = hashlib.sha256(b"a report").hexdigest()
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        finding = findings(memory)["every stored content is what its hash says"]
+        assert digest in finding.problem
+    assert main(["refs", "content", "report", "--json"]) == Corrupt.exit_code
+    error = error_of(capsys)
+    assert (error["error"], digest in error["details"]["problem"]) == ("Corrupt", True)
