@@ -14,7 +14,7 @@ MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs dist release test test-all test-cluster test-h2 test-oracle check generate audit screens chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
+.PHONY: serve site docs dist release test test-all test-cluster test-h2 test-oracle check generate audit screens pictures chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ audit: tests ## Check every feature of the memory designs that memorist is based
 
 screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
+
+pictures: test-tools site ## Take the pictures of the documentation into docs/images
+	$(RUN) python scripts/take_pictures.py
 
 test-cluster: test-tools ## Run the tests of storage, isolation and crashes on a database or cluster and delete its rows: CLUSTER=postgresql://…
 	MEMORIST_TEST_DATABASE='$(or $(CLUSTER),$(error Name the database, which loses all its rows: make test-cluster CLUSTER=postgresql://…))' $(RUN) pytest -m "" -n 0 -k modern tests/storage/test_contract.py tests/test_every_kind.py tests/test_isolation.py tests/storage/test_citus.py tests/chaos $(ARGS)
