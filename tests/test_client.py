@@ -421,7 +421,7 @@ def test_every_error_type_is_rebuilt_from_the_response(scripted: ScriptedServer)
     with Client(scripted.url, retries=0) as client:
         for kind in KINDS:
             named = re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
-            result = problem.answer(kind.status, "Try this.", "r1", type=named, field="name")
+            result = problem.response(kind.status, "Try this.", "r1", type=named, field="name")
             scripted.answers = [(result.status_code, dict(result.headers), bytes(result.body))]
             with pytest.raises(MemoristError, match=r"Try this\.") as error:
                 client.scope(user="ada").sessions.list()

@@ -65,7 +65,7 @@ class Problem(BaseModel):
     field: str | None = Field(None, description="The field of the request that is wrong, if any.")
 
 
-def answer(
+def response(
     status: int,
     detail: str,
     request_id: str,
@@ -96,7 +96,7 @@ def of(error: Exception, request: Request) -> Response:
         detail = str(error.detail)
         if detail in ("Not Found", "Method Not Allowed"):  # the texts of Starlette
             detail = _DETAILS.get(error.status_code, detail)
-        return answer(error.status_code, detail, request_id(request), headers=error.headers)
+        return response(error.status_code, detail, request_id(request), headers=error.headers)
     assert isinstance(error, ValidationError)
     return _of_validation_error(error, request_id(request))
 
@@ -104,7 +104,7 @@ def of(error: Exception, request: Request) -> Response:
 def unexpected(request: Request) -> Response:
     """Return the response for an unexpected error, which is a defect of the server."""
     detail = "Internal server error. The log has the details under the request id."
-    return answer(500, detail, request_id(request), type="unexpected")
+    return response(500, detail, request_id(request), type="unexpected")
 
 
 def of_error(error: MemoristError, request_id: str) -> Response:
@@ -116,7 +116,7 @@ def of_error(error: MemoristError, request_id: str) -> Response:
         headers["WWW-Authenticate"] = 'Bearer realm="memorist"'
     more = {"field": error.details["field"]} if "field" in error.details else {}
     kind = _CAMEL.sub("-", type(error).__name__).lower()
-    return answer(
+    return response(
         error.status, error_text(error, request_id), request_id, type=kind, headers=headers, **more
     )
 
@@ -135,7 +135,7 @@ def _of_validation_error(invalid: ValidationError, request_id: str) -> Response:
     detail = "; ".join(
         f"{name}: {message}" for name, message in list(messages.items())[:_MAX_LISTED_FIELDS]
     )
-    return answer(422, detail, request_id, type="invalid", field=next(iter(messages)))
+    return response(422, detail, request_id, type="invalid", field=next(iter(messages)))
 
 
 def _message(error: Mapping[str, Any]) -> str:

@@ -151,7 +151,7 @@ def encoded(body: str) -> bytes:
         return json.dumps(json.loads(body)).encode()
 
 
-def answer(result: Any, status: int = 200) -> Response:
+def json_response(result: Any, status: int = 200) -> Response:
     """Return the response for a result; without a result, 204."""
     return response(rendered(result, 204 if result is None else status))
 

@@ -206,7 +206,7 @@ class GuardedRequest:
         self.rejected = True
         if self.status:
             return
-        response = problem.answer(
+        response = problem.response(
             rejected.status, str(rejected), self._request_id, headers=rejected.headers
         )
         self.close_connection = self.close_connection or rejected.close_connection

@@ -124,7 +124,7 @@ async def _readyz(request: Request) -> Response:
         trouble = await health.trouble()
     if not trouble:
         return _ALIVE
-    return problem.answer(
+    return problem.response(
         503, trouble, problem.request_id(request), type="not-ready", headers={"Retry-After": "1"}
     )
 

@@ -145,11 +145,11 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.cycle is None or self.cycle.response_complete:
-            answer = problem.answer(status, detail, "")
-            headers = [*answer.raw_headers, *SECURITY_HEADERS, (b"connection", b"close")]
+            response = problem.response(status, detail, "")
+            headers = [*response.raw_headers, *SECURITY_HEADERS, (b"connection", b"close")]
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
             head = b"HTTP/1.1 %d %s\r\n" % (status, _REASONS[status])
-            self.transport.write(head + lines + b"\r\n" + bytes(answer.body))
+            self.transport.write(head + lines + b"\r\n" + bytes(response.body))
         self.transport.close()
 
 

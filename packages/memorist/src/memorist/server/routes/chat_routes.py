@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from memorist.admin.principal import Principal
 from memorist.api import problem
-from memorist.api.responses import answer
+from memorist.api.responses import json_response
 from memorist.api.route import ApiRoute
 from memorist.base import canonical, ids
 from memorist.base.errors import (
@@ -254,7 +254,7 @@ class Chat:
         run = self._runs.get((principal.tenant, session.user, session.id, key))
         runs_here = run is not None and not run.ended
         agents = query.agents or [scope.owner.agent or session.agent]
-        return answer(
+        return json_response(
             await run_in_threadpool(_turn_state, scope, session.id, key, agents, runs_here)
         )
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memorist.api.problem import request_id
-from memorist.api.responses import answer
+from memorist.api.responses import json_response
 from memorist.api.route import ApiRoute
 from memorist.api.schemas import shape
 from memorist.base import canonical, clock
@@ -113,7 +113,7 @@ class Conversations:
         _, scope = chat_scope(self._authenticator, request, query.user, query.agent)
         filters = query.model_dump(include={"search", "spoken", "limit", "after"})
         page = await _observed(scope, scope.sessions.list, **filters)
-        return answer(Page(await run_in_threadpool(_describe, scope, [*page]), page.next))
+        return json_response(Page(await run_in_threadpool(_describe, scope, [*page]), page.next))
 
     async def enter(self, request: Request, body: EnterRequest) -> Response:
         """Activate and return a session: the named one, else the active one, else a new one."""
@@ -144,14 +144,14 @@ class Conversations:
         window = query.model_dump(include=_WINDOW, exclude_defaults=True)
         if not window:
             page = query.model_dump(include={"limit", "after"})
-            return answer(await _observed(scope, scope.messages.list, id, **page))
+            return json_response(await _observed(scope, scope.messages.list, id, **page))
         if query.after is not None:
             problem = "cannot be combined with last, minutes, tokens, before or turns_only"
             raise Invalid(field="after", problem=problem)
         if "limit" in query.model_fields_set:
             window["last"] = min(query.limit, window.get("last", query.limit))
         messages = await _observed(scope, scope.messages.window, id, **window)
-        return answer(Page(messages))
+        return json_response(Page(messages))
 
 
 async def _observed(scope: Scope, verb: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -161,7 +161,7 @@ async def _observed(scope: Scope, verb: Callable[P, T], *arguments: P.args, **na
 
 
 async def _respond(scope: Scope, session: Session) -> Response:
-    return answer((await run_in_threadpool(_describe, scope, [session]))[0])
+    return json_response((await run_in_threadpool(_describe, scope, [session]))[0])
 
 
 def _describe(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:

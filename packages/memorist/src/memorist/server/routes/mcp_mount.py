@@ -125,7 +125,7 @@ class McpEndpoint:
         """Handle one request."""
         request = Request(scope, receive)
         if scope["method"] != "POST":  # there are no streams and no sessions
-            await problem.answer(
+            await problem.response(
                 405, "Send a POST.", problem.request_id(request), headers={"Allow": "POST"}
             )(scope, receive, send)
             return

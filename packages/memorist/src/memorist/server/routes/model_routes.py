@@ -27,7 +27,7 @@ from memorist.admin.idempotency import StoredResponse
 from memorist.admin.offered_models import ModelNames
 from memorist.admin.principal import Principal
 from memorist.api import problem
-from memorist.api.responses import answer
+from memorist.api.responses import json_response
 from memorist.api.route import ApiRoute
 from memorist.api.schemas import STRICT, Text, shape
 from memorist.base.errors import Invalid, MemoristError, Overloaded
@@ -157,13 +157,15 @@ def routes(authenticator: RequestAuthenticator) -> list[ApiRoute]:
     async def list_service(request: Request, body: ServiceRequestBody) -> Response:
         """List the models of a service, to choose one to test."""
         await authenticator.authorize_operator(request)
-        return answer(await run_in_threadpool(_list_service, authenticator, body))
+        return json_response(await run_in_threadpool(_list_service, authenticator, body))
 
     async def test(request: Request, body: ModelRequestBody) -> Response:
         """Call a chat model once, and use it until the server restarts if `use` is set."""
         principal = await authenticator.authorize_operator(request)
         request_id = problem.request_id(request)
-        return answer(await run_in_threadpool(_test, authenticator, body, principal, request_id))
+        return json_response(
+            await run_in_threadpool(_test, authenticator, body, principal, request_id)
+        )
 
     web_route = partial(
         api_route,

@@ -21,7 +21,7 @@ from memorist.admin.credentials import INVALID_CREDENTIAL, PREFIX
 from memorist.admin.principal import Permission, Principal, parse_permissions
 from memorist.admin.users import first_user
 from memorist.api import problem
-from memorist.api.responses import answer
+from memorist.api.responses import json_response
 from memorist.api.route import ApiRoute
 from memorist.api.schemas import STRICT, Text, shape
 from memorist.base.errors import Forbidden, Unauthorized
@@ -130,7 +130,7 @@ class _Handlers:
 
     async def me(self, request: Request) -> Response:
         """Return the caller: tenant, permissions, and the user or agent the key is bound to."""
-        return answer(_me(await self._authenticator.authenticate_request(request)))
+        return json_response(_me(await self._authenticator.authenticate_request(request)))
 
     async def visit(self, request: Request) -> Response:
         """Return whether a key is needed, and who the caller is. Needs no key itself."""
@@ -139,13 +139,13 @@ class _Handlers:
         except Unauthorized as error:
             if error.status != 401:
                 raise
-            return answer(Visit(VERSION, needs_key=True, signed_in=False))
+            return json_response(Visit(VERSION, needs_key=True, signed_in=False))
         token = (
             None
             if "authorization" in request.headers or "x-api-key" in request.headers
             else token_of(request.scope)
         )
-        return answer(await run_in_threadpool(self._visit, principal, token))
+        return json_response(await run_in_threadpool(self._visit, principal, token))
 
     async def sign_in(self, request: Request, body: SignInRequest) -> Response:
         """Sign a browser in with a key. The response is that of `/api/web`, with a cookie."""
@@ -170,7 +170,7 @@ class _Handlers:
             signins.add, principal.tenant, admitted.key, remember=body.remember
         )
         visit = await run_in_threadpool(self._visit, principal, browser_session.text)
-        response = answer(visit)
+        response = json_response(visit)
         seconds = browser_session.seconds if body.remember else None
         set_cookie(response, host, browser_session.text, secure=secure, seconds=seconds)
         return response
@@ -187,7 +187,7 @@ class _Handlers:
             await self._end(request)
             if self._authenticator.is_local(principal):
                 visit = await run_in_threadpool(self._visit, principal, None)
-        response = answer(visit)
+        response = json_response(visit)
         for secure in (True, False):
             set_cookie(response, request.headers["host"], "", secure=secure, seconds=0)
         return response

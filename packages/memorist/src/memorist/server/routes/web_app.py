@@ -103,7 +103,7 @@ class File:
         packed = gzip.compress(self.content, mtime=0) if self.compressible else self.content
         return packed if len(packed) < len(self.content) else None
 
-    def answer(self, request: Request) -> Response:
+    def response(self, request: Request) -> Response:
         """Return the file, or 304 if the client has it."""
         headers = self.headers
         known_etags = request.headers.get("if-none-match", "")
@@ -147,7 +147,7 @@ def routes() -> list[Route]:
         file = built_files.get(f"assets/{request.path_params['path']}")
         if file is None:
             raise NotFound(what="file", id=request.url.path)
-        return file.answer(request)
+        return file.response(request)
 
     page = _page()
     paths = ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}")))
@@ -179,7 +179,7 @@ def _page() -> Page:
         index = built_files["index.html"]
 
         async def page(request: Request) -> Response:
-            return index.answer(request)
+            return index.response(request)
 
     else:
         html = _UNBUILT.format(style=_STYLE, version=escape(version()))
