@@ -74,6 +74,18 @@ def test_what_follows_from_the_effect() -> None:
     assert find_verb("save_turn") is declared_verb(Scope.save_turn)
 
 
+def test_agents_are_offered_no_verb_that_decides_for_people() -> None:
+    """MCP offers administrators what reads, and what only does again what is configured."""
+    offered = {
+        endpoint.name
+        for endpoint in ADMIN_ENDPOINTS
+        if endpoint.for_agents and endpoint.effect != "read"
+    }
+    assert offered == {"jobs_run", "webhooks_replay"}
+    for endpoint in ADMIN_ENDPOINTS:
+        assert endpoint.for_agents or endpoint.people_only, endpoint.name
+
+
 CORE = Path(memorist.__file__).parent
 MAY_NAME_VERBS = {
     "api/examples.py": "names parameters of kinds, such as `refs.content`",

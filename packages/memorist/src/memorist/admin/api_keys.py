@@ -72,6 +72,7 @@ class ApiKeys(AdminKind):
     @verb(
         "POST /keys",
         effect="add",
+        people_only=True,
         shows_secret=True,
         raw_output=True,
         example="memorist keys add ci --permissions read,write --days 90 > ci.key",
@@ -159,6 +160,7 @@ class ApiKeys(AdminKind):
     @verb(
         "DELETE /keys/{id}",
         effect="remove",
+        people_only=True,
         example="memorist keys revoke berdwsoyovifmg7h --tenant acme",
     )
     def revoke(self, id: Key) -> ApiKey:

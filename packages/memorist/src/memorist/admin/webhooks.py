@@ -115,6 +115,7 @@ class Webhooks(AdminKind):
     @verb(
         "POST /webhooks",
         effect="add",
+        people_only=True,
         shows_secret=True,
         raw_output=True,
         example="memorist webhooks add https://example.org/hooks --kinds facts > secret",
@@ -198,7 +199,12 @@ class Webhooks(AdminKind):
         ]
         return make_page(letters, size, lambda letter: [letter.event.number])
 
-    @verb("PATCH /webhooks/{id}", effect="change", example="memorist webhooks edit 3f0c… --paused")
+    @verb(
+        "PATCH /webhooks/{id}",
+        effect="change",
+        people_only=True,
+        example="memorist webhooks edit 3f0c… --paused",
+    )
     def edit(
         self,
         id: Key,
@@ -231,7 +237,12 @@ class Webhooks(AdminKind):
 
         return self._change("edit", work, id)
 
-    @verb("DELETE /webhooks/{id}", effect="remove", example="memorist webhooks remove 3f0c…")
+    @verb(
+        "DELETE /webhooks/{id}",
+        effect="remove",
+        people_only=True,
+        example="memorist webhooks remove 3f0c…",
+    )
     def remove(self, id: Key) -> None:
         """Remove a webhook and the events that it did not accept."""
         canonical.key(id, "id")
