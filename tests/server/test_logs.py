@@ -245,6 +245,19 @@ def test_a_blocked_log_stream_blocks_nothing(monkeypatch: pytest.MonkeyPatch) ->
     assert missing == [f"{writer.dropped} lines of the log are missing here: too many were waiting"]
 
 
+def test_lines_are_written_although_the_queue_is_never_empty() -> None:
+    """Under load, the thread holds a limited number of lines that are not written yet."""
+    stream = io.StringIO()
+    formatter = logs.LineFormatter(as_json=True)
+    thread = logs.LogThread(logs.LogQueue(), stream, formatter)
+    record = logging.LogRecord("memorist.test", logging.WARNING, __file__, 0, "busy", (), None)
+    for number in range(1, 2 * logs.MAX_UNWRITTEN_LINES + 2):
+        thread.handle(record)  # without a pause between them
+        written = stream.getvalue().count("\n")
+        assert number - written < logs.MAX_UNWRITTEN_LINES
+    assert written == 2 * logs.MAX_UNWRITTEN_LINES
+
+
 def test_a_closed_stream_is_no_error() -> None:
     stream = io.StringIO()
     writer = logs.configure(Settings(), stream)

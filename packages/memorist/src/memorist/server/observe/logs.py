@@ -28,6 +28,8 @@ from memorist.base.logging import FIELDS
 from memorist.base.settings import Settings
 
 QUEUE_SIZE = 10_000
+MAX_UNWRITTEN_LINES = 1_000
+"""The thread writes after this many lines, even if more are waiting: it keeps no more in memory."""
 MAX_FRAMES = 40
 MAX_CHAINED_EXCEPTIONS = 10
 MAX_TEXT_LENGTH = 2000
@@ -217,6 +219,8 @@ class LogThread(QueueListener):
             record.set()
         else:
             self._lines.append(self._line(record))
+            if len(self._lines) >= MAX_UNWRITTEN_LINES:
+                self._write()
 
     def _write(self) -> None:
         dropped = self._handler.dropped - self._reported_drops
