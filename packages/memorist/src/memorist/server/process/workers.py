@@ -123,9 +123,12 @@ class Workers:
             if self._ready >= self._count and self._on_ready:
                 self._on_ready()
                 self._on_ready = None
-            for worker in list(self._started):
-                if worker.poll() is not None:
-                    self._ended(worker)
+            self._reap()
+
+    def _reap(self) -> None:
+        for worker in list(self._started):
+            if worker.poll() is not None:
+                self._ended(worker)
 
     def _stop(self) -> None:
         """Pass each signal on once: a worker takes a second signal as an order to exit at once."""
@@ -134,6 +137,7 @@ class Workers:
             self._status = 128 + signal.SIGKILL
             self._signal_all(signal.SIGKILL)
         elif not self._forwarded_signals:
+            self._reap()  # a worker that ended before its signal did not fail to stop
             self._kill_at = time.monotonic() + self._stop_seconds
             self._signal_all(signal.SIGTERM)
         elif time.monotonic() >= self._kill_at:
@@ -152,8 +156,9 @@ class Workers:
         if self._on_ready:
             self._status = self._status or abs(status)
             self._signals = max(1, self._signals)
-        if self._signals:
+        if self._forwarded_signals:
             self._status = self._status or int(status not in (0, -signal.SIGTERM))
+        if self._signals:
             return
         pause = 0.0
         self._failures += 1
