@@ -23,7 +23,16 @@ from typing import Any, Literal, TypeVar
 from memorist.base.errors import InDoubt, MemoristError, Unreachable
 from memorist.memory import Memory
 from memorist.storage.contents.blobs import Blobs
-from memorist.storage.database import Database, Finding, SampledTable, Step, Transaction, Work
+from memorist.storage.database import (
+    Database,
+    Finding,
+    Progress,
+    Rewritten,
+    SampledTable,
+    Step,
+    Transaction,
+    Work,
+)
 from memorist.storage.writer import Writer
 
 T = TypeVar("T")
@@ -51,6 +60,7 @@ class FaultyDatabase:
         self.runs_on_server = database.runs_on_server
         self.is_cluster = database.is_cluster
         self.checked_tables = database.checked_tables
+        self.remnants = database.remnants
         self.calls: dict[Operation, int] = {"read": 0, "write": 0, "commit": 0}
         self._database = database
         self._faults: list[_Fault] = []
@@ -215,6 +225,14 @@ class FaultyDatabase:
     def compact(self, *, emergency: bool = False) -> bool:
         """Compact the real database."""
         return self._database.compact(emergency=emergency)
+
+    def plan_rewrite(self) -> str:
+        """Return the plan of the real database."""
+        return self._database.plan_rewrite()
+
+    def rewrite(self, progress: Progress) -> Rewritten:
+        """Rewrite the real database."""
+        return self._database.rewrite(progress)
 
     def close(self) -> None:
         """Close the real database."""

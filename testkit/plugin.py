@@ -60,7 +60,7 @@ a terminal or a model does not see the engine."""
 EVERY_ENGINE = {"test_engine.py", "test_every_kind.py", "test_isolation.py", "test_migrate.py"}
 EVERY_ENGINE |= {"test_postgres.py"}
 """Files whose tests also run on the distribution's PostgreSQL."""
-BOTH_SERVERS = {"test_engine.py", "test_pipeline.py", "test_postgres.py"}
+BOTH_SERVERS = {"test_engine.py", "test_pipeline.py", "test_postgres.py", "test_rewrite.py"}
 """Files whose tests run on both PostgreSQL servers in `make test`, not only in `make test-all`."""
 EVERY_CASE = {"chaos", "search", "storage"}
 """Folders whose parametrized tests run all their cases on PostgreSQL; of others only the first runs

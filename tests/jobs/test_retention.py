@@ -132,8 +132,9 @@ def test_expired_state_is_removed_and_live_state_stays(
     time_.now += 59 * clock.SECOND
     me.state.set("refreshed", 2, ttl=60)
     time_.now += clock.SECOND
-    assert memory.purge() == retention.Purged(messages=0, state=40, compacted=True)
-    assert memory.purge() == retention.Purged(messages=0, state=0, compacted=True)
+    is_compacted = not memory.database.runs_on_server  # a server reuses the space itself
+    assert memory.purge() == retention.Purged(messages=0, state=40, compacted=is_compacted)
+    assert memory.purge() == retention.Purged(messages=0, state=0, compacted=is_compacted)
     with raw(url) as database:
         assert database.all("select count(*) from state") == [(21,)]
     assert me.state.get("refreshed").value == 2
@@ -170,7 +171,8 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
 
     faults.wrap(count_removed)
     purged = memory.purge(days=7, progress=lambda done, total: reports.append((done, total)))
-    assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
+    is_compacted = not memory.database.runs_on_server
+    assert purged == retention.Purged(messages=1240, state=1100, compacted=is_compacted)
     assert max(removed) == retention.BATCH_SIZE == 500
     assert sum(removed) == 2340
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)

@@ -454,7 +454,7 @@ def test_erasing_a_user_leaves_no_byte_on_disk(
         if canary in path.read_bytes():
             path.with_name("new.0123456789abcdef").write_bytes(canary)
     receipt = memory.scope(tenant="acme").admin.users.erase("ada")
-    assert receipt.compacted
+    assert receipt.compacted is (engine == "sqlite")
     assert receipt.removed["refs"] == 3
     assert receipt.removed["blobs"] == 3
     for path in tmp_path.rglob("*"):

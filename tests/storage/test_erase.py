@@ -20,7 +20,7 @@ from memorist.kinds.items import Put
 from memorist.kinds.kind import Owner
 from memorist.memory import TABLES as ALL
 from memorist.storage.sqlite import maintenance
-from memorist.storage.transfer.erase import hash_subject
+from memorist.storage.transfer.erase import NOT_REACHED_OF_AGENT, hash_subject
 from testkit.databases import SETTINGS
 from testkit.rows import fill, hashes, raw
 
@@ -155,8 +155,9 @@ def test_no_word_of_an_erased_user_stays_in_any_table(
     assert [record.chain for record in after] == [record.chain for record in audited]
     assert all(record.subject.startswith("sha256:") for record in after)
     assert [finding for finding in memory.verify() if not finding.ok] == []
-    for word in ("backups", "saved about itself"):
+    for word in ("backups", "saved about itself", *memory.database.remnants):
         assert any(word in copy for copy in receipt.not_reached)
+    assert bool(memory.database.remnants) == memory.database.runs_on_server
     assert memory.scope(tenant="acme").admin.users.erase("ada").audit_subjects_hashed == 0
 
 
@@ -384,6 +385,7 @@ def test_an_agent_is_forgotten(memory: Memory) -> None:
         2,
     )
     assert receipt.removed["notes"] == receipt.removed["refs"] == 2
+    assert {*memory.database.remnants, *NOT_REACHED_OF_AGENT} == {*receipt.not_reached}
     everybody = memory.scope(tenant="acme")
     assert [agent.name for agent in everybody.agents.list()] == ["critic"]
     found = [hit.text for hit in everybody.search("harbour", limit=50)]

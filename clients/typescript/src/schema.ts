@@ -2849,6 +2849,8 @@ export type AgentPage = {
 /**
  * AgentReceipt
  * @description The number of rows that forgetting an agent removed from each table.
+ *
+ *     `compacted` and `not_reached` are those of a `Receipt`.
  */
 export type AgentReceipt = {
     /** Tenant */
@@ -2866,6 +2868,8 @@ export type AgentReceipt = {
     };
     /** Compacted */
     compacted: boolean;
+    /** Not Reached */
+    not_reached: string[];
 };
 /** AgentsAddRequest */
 export type AgentsAddRequest = {
@@ -4700,8 +4704,9 @@ export type Problem = {
  * Receipt
  * @description The number of rows removed from each table; it holds no content.
  *
- *     `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
- *     backup still needed the files. `memorist purge` clears them later.
+ *     `compacted` is False if words can still be in the files of the database. On SQLite, a reader
+ *     still needed deleted pages, or an export or a backup the files; `memorist purge` clears them
+ *     later. On PostgreSQL, it is True only after `memorist erase --compact`.
  */
 export type Receipt = {
     /** Tenant */

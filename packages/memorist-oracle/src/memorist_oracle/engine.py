@@ -31,6 +31,7 @@ from memorist.storage.database import (
     EVERY_TENANT,
     Dialect,
     Finding,
+    Progress,
     Row,
     SampledTable,
     Step,
@@ -296,6 +297,10 @@ class OracleDatabase(ServerDatabase):
     """One Oracle database, shared by all threads of this process."""
 
     dialect: Dialect = "oracle"
+    remnants: Sequence[str] = (
+        "deleted rows in Oracle's data files and undo, until the server overwrites them",
+        "Oracle's redo log and its archives, until they are overwritten or expire",
+    )
 
     def __init__(
         self,
@@ -468,6 +473,16 @@ class OracleDatabase(ServerDatabase):
             field="backup",
             problem="is not possible on Oracle; use Data Pump (expdp), or `memorist export`",
         )
+
+    def plan_rewrite(self) -> NoReturn:
+        raise Invalid(
+            field="--compact",
+            problem="is not available on Oracle. Erase without it; then run `alter table … move` and "
+            "`alter index … rebuild` for the tables of memorist",
+        )
+
+    def rewrite(self, progress: Progress) -> NoReturn:
+        self.plan_rewrite()
 
     def close(self) -> None:
         OPEN.discard(self)

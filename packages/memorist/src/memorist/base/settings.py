@@ -103,8 +103,8 @@ class Settings(SettingsExtras):
     )
     owner_database: str = _setting(
         "",
-        "PostgreSQL and Oracle: the address with the role that owns the tables. Used only for migrations and backups. "
-        "Empty: `database`.",
+        "PostgreSQL and Oracle: the address with the role that owns the tables. Used only for migrations, backups and "
+        "`erase --compact`. Empty: `database`.",
     )
     read_database: str = _setting(
         "",

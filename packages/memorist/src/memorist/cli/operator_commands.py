@@ -33,6 +33,7 @@ from memorist.models.model import list_models
 from memorist.storage import migrate
 from memorist.storage.connect import liquibase_changelog
 from memorist.storage.files import umask, writing
+from memorist.storage.transfer.erase import AgentReceipt, Receipt, rewrite
 
 
 def status(arguments: Arguments) -> int:
@@ -221,24 +222,29 @@ def erase(arguments: Arguments) -> int:
         raise Invalid(field="user", problem=problem)
     with open_memory(arguments) as memory:
         tenant = arguments.tenant or memory.settings.tenant
+        warning = f"This permanently removes all data of user {arguments.user} of tenant {tenant}."
         if arguments.agent:
-            _confirm(
-                arguments,
+            warning = (
                 f"This permanently removes agent {arguments.agent} of tenant {tenant} with its "
-                "entries, notes and sessions.",
+                "entries, notes and sessions."
             )
-            erase_agent = declared_verb(Users.erase_agent)
-            users = audited(memory, tenant, erase_agent.name).scope(tenant=tenant).admin.users
-            show(users.erase_agent(arguments.agent), json_wanted=arguments.json)
-            return 0
-        _confirm(
-            arguments,
-            f"This permanently removes all data of user {arguments.user} of tenant {tenant}.",
-        )
-        erase_user = declared_verb(Users.erase)
-        users = audited(memory, tenant, erase_user.name).scope(tenant=tenant).admin.users
-        receipt = users.erase(arguments.user)
-    show(receipt, json_wanted=arguments.json)
+        plan = memory.database.plan_rewrite() if arguments.compact else ""
+        _confirm(arguments, f"{warning} {plan}".rstrip())
+        if plan and arguments.yes:
+            print(plan, file=sys.stderr)
+        verb = declared_verb(Users.erase_agent if arguments.agent else Users.erase)
+        users = audited(memory, tenant, verb.name).scope(tenant=tenant).admin.users
+        receipt: Receipt | AgentReceipt
+        if arguments.agent:
+            receipt = users.erase_agent(arguments.agent)
+        else:
+            receipt = users.erase(arguments.user)
+        try:
+            if arguments.compact:
+                with progress("rewriting tables") as bar:
+                    receipt = rewrite(memory.database, memory.services.blobs, receipt, bar)
+        finally:  # the rows are erased, even if the tables cannot be rewritten now
+            show(receipt, json_wanted=arguments.json)
     return 0
 
 
@@ -339,7 +345,12 @@ The command asks for confirmation. The receipt has the number of removed rows pe
 copy, run `memorist export FILE --user NAME` first.
 
 With `--agent NAME` instead of `--user`, it removes that agent with its entries, notes and sessions of
-all users. Messages that it wrote in sessions of other agents stay."""
+all users. Messages that it wrote in sessions of other agents stay.
+
+On PostgreSQL, deleted rows stay in the data files until the server overwrites them. `--compact` then
+rewrites all tables, and locks each one for all tenants meanwhile. The receipt says what remains, such as
+the write-ahead log. Repeat the command with `--compact` for a user who was erased before. On SQLite, an
+erasure leaves nothing in the file."""
 
 COMMANDS = (
     Command(
@@ -421,7 +432,13 @@ COMMANDS = (
         erase,
         "memorist erase --user ada --yes",
         ("tenant", "user", "agent"),
-        _YES,
+        {
+            "--compact": {
+                **_FLAG,
+                "help": "then rewrite all tables, so that PostgreSQL's data files have no erased data",
+            },
+            **_YES,
+        },
         details=ERASE_DETAILS,
     ),
     Command(

@@ -55,7 +55,8 @@ class Purged:
     state, items:         whose expiry has passed
     events, dead_letters: older than 7 and 30 days
     contents:             contents that no reference uses, and leftovers of crashes
-    compacted:            False if a reader still holds deleted pages
+    compacted:            False if a reader still holds deleted pages; always on a server, which keeps
+                          deleted rows in its files until it overwrites them
 
     Not counted: expired leases, browser sessions and responses to requests with an idempotency key.
     """

@@ -25,6 +25,10 @@ EVERY_TENANT = "*"
 """The tenant under which the list of tenants, and nothing else, can be read."""
 
 
+Progress = Callable[[int, int], None]
+"""Called with the number of steps that are done, and that of all steps."""
+
+
 class Sent(Protocol):
     """A statement whose result may still be on its way.
 
@@ -150,6 +154,8 @@ class Database(Protocol):
     """The tables whose texts have a checksum, to name the record of a text that is damaged."""
     is_cluster: bool
     """Whether tenants are spread over several servers, each tenant with all its rows on one."""
+    remnants: Sequence[str]
+    """Where words of deleted rows remain after `compact`, and until when."""
 
     def read(
         self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False
@@ -241,13 +247,32 @@ class Database(Protocol):
         """Return freed space to the disk and leave nothing readable of deleted rows.
 
         Returns False if a reader still holds old pages, or if other writers kept the full-text index from
-        being merged. `emergency` also frees the reserve file.
+        being merged. A server returns False, because it reuses the space itself: see `rewrite`.
+        `emergency` also frees the reserve file.
         """
+        ...
+
+    def plan_rewrite(self) -> str:
+        """Return what `rewrite` will do, for people; raise if this engine or connection cannot."""
+        ...
+
+    def rewrite(self, progress: Progress) -> Rewritten:
+        """Rewrite all tables, so that their files have no deleted rows. This may lock the tables."""
         ...
 
     def close(self) -> None:
         """Close all connections. Every acknowledged write is already on disk."""
         ...
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The result of a rewrite of all tables."""
+
+    is_complete: bool
+    """False if a reader still holds deleted pages."""
+    remnants: Sequence[str] = ()
+    """Where words of deleted rows remain all the same, and until when."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class ServerDatabase:
     runs_on_server = True
     is_cluster = False
     checked_tables: Sequence[CheckedTable] = ()
+    remnants: Sequence[str] = ()
 
     def __init__(
         self, wait_seconds: float | None, translate_error: Callable[[Any], MemoristError]
@@ -134,8 +135,8 @@ class ServerDatabase:
         """Do nothing: words are removed with their rows."""
 
     def compact(self, *, emergency: bool = False) -> bool:
-        """Do nothing: the server reuses the space."""
-        return True
+        """Do nothing: the server reuses the space, and deleted rows stay until then."""
+        return False
 
     def after_fork(self) -> list[object]:
         """Forget the connections of the parent process, and return them."""

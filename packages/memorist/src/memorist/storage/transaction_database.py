@@ -28,6 +28,7 @@ class TransactionDatabase:
         self.runs_on_server = database.runs_on_server
         self.is_cluster = database.is_cluster
         self.checked_tables = database.checked_tables
+        self.remnants = database.remnants
         self.is_over = False
         self._tx = tx
 

@@ -15,6 +15,11 @@ from psycopg.sql import SQL, Identifier
 from memorist.base.errors import StorageError
 from memorist.storage.database import Finding
 
+CANNOT_REWRITE = (
+    "is not available on a Citus cluster. Erase without it; then, on the coordinator and as the owner of the "
+    "tables, run `vacuum (full, analyze) memorist.messages`, and the same for each other table of the schema "
+    "memorist: Citus sends it to every shard"
+)
 SETTINGS = {"citus.propagate_set_commands": "local"}
 """Settings of every transaction: without it, `set local` would stay on the coordinator."""
 # A worker must not send a statement to another one while it runs one, so a trigger changes the part

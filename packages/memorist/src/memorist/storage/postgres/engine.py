@@ -25,12 +25,21 @@ from psycopg.rows import dict_row
 from psycopg.sql import SQL
 
 from memorist.base.clock import Clock
-from memorist.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
+from memorist.base.errors import (
+    Busy,
+    InDoubt,
+    Invalid,
+    SchemaTooOld,
+    SettingsError,
+    StorageError,
+)
 from memorist.base.settings import Settings
 from memorist.storage.damage import find_damage
 from memorist.storage.database import (
     Dialect,
     Finding,
+    Progress,
+    Rewritten,
     Row,
     SampledTable,
     Step,
@@ -39,7 +48,7 @@ from memorist.storage.database import (
     Work,
     require_tenant,
 )
-from memorist.storage.postgres import citus, row_security, vector_index
+from memorist.storage.postgres import citus, rewrite, row_security, vector_index
 from memorist.storage.postgres import server as postgres_server
 from memorist.storage.postgres.connections import (
     PostgresConnection,
@@ -224,6 +233,7 @@ class PostgresDatabase(ServerDatabase):
     """One PostgreSQL database, shared by all threads of this process."""
 
     dialect: Dialect = "postgres"
+    remnants: Sequence[str] = rewrite.REMNANTS
 
     def __init__(
         self,
@@ -506,6 +516,16 @@ class PostgresDatabase(ServerDatabase):
             ) from None
         except subprocess.CalledProcessError as error:
             raise StorageError(problem=f"pg_dump: {error.stderr.strip()}") from None
+
+    def plan_rewrite(self) -> str:
+        if self.is_cluster:
+            raise Invalid(field="--compact", problem=citus.CANNOT_REWRITE)
+        with self._own_connection(self._owner_url) as connection:
+            return rewrite.plan(connection)
+
+    def rewrite(self, progress: Progress) -> Rewritten:
+        with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+            return Rewritten(True, rewrite.rewrite(connection, progress))
 
     def close(self) -> None:
         OPEN.discard(self)

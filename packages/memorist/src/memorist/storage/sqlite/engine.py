@@ -32,6 +32,8 @@ from memorist.storage.database import (
     CheckedTable,
     Dialect,
     Finding,
+    Progress,
+    Rewritten,
     Row,
     SampledTable,
     Step,
@@ -152,6 +154,7 @@ class SqliteDatabase:
     runs_on_server = False
     is_cluster = False
     checked_tables: Sequence[CheckedTable] = ()
+    remnants: Sequence[str] = ()
     _writing: apsw.Connection | None = None
     _idle: deque[apsw.Connection] = deque(maxlen=0)
     _check_disk_at: float
@@ -502,6 +505,14 @@ class SqliteDatabase:
         is_merged = self._merge_search_index()
         with self._own_connection() as connection:
             return maintenance.reclaim_space(connection, self._wait_seconds) and is_merged
+
+    def plan_rewrite(self) -> str:
+        return (
+            "SQLite: the erasure itself leaves no deleted data in the file; --compact adds nothing."
+        )
+
+    def rewrite(self, progress: Progress) -> Rewritten:
+        return Rewritten(self.compact())
 
     def close(self) -> None:
         self._closed = True

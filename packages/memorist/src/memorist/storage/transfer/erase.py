@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memorist.base import clock
 from memorist.base.errors import StorageError
 from memorist.storage import event_log
 from memorist.storage.contents.blobs import Blobs
-from memorist.storage.database import Transaction
+from memorist.storage.database import Database, Progress, Transaction
 from memorist.storage.event_log import NewEvent
 from memorist.storage.tables import Table
 from memorist.storage.writer import Change, Writer
@@ -38,8 +38,16 @@ NOT_REACHED = (
     "replicas that are behind",
     "data that model services have received",
     "events that webhooks have received",
+)
+NOT_REACHED_OF_USER = (
+    *NOT_REACHED,
     "the user's name in the audit log",
     "entries that an agent saved about itself while it talked to the user",
+)
+NOT_REACHED_OF_AGENT = (
+    *NOT_REACHED,
+    "the names of the agent and of its records in the audit log",
+    "messages that it wrote in sessions of other agents",
 )
 
 
@@ -47,8 +55,9 @@ NOT_REACHED = (
 class Receipt:
     """The number of rows removed from each table; it holds no content.
 
-    `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
-    backup still needed the files. `memorist purge` clears them later.
+    `compacted` is False if words can still be in the files of the database. On SQLite, a reader
+    still needed deleted pages, or an export or a backup the files; `memorist purge` clears them
+    later. On PostgreSQL, it is True only after `memorist erase --compact`.
     """
 
     tenant: str
@@ -58,8 +67,8 @@ class Receipt:
     compacted: bool
     audit_subjects_hashed: int = 0
     """Audit rows about the user's records: they stay, with a hash in place of the record's name."""
-    not_reached: tuple[str, ...] = NOT_REACHED
-    """Copies that an erasure cannot reach; remove them yourself."""
+    not_reached: Sequence[str] = ()
+    """Copies that an erasure cannot reach, some until a time that is named; remove them yourself."""
 
 
 def hash_subject(subject: str) -> str:
@@ -102,7 +111,8 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
     except StorageError:  # the rows are erased; the receipt says that files are left
         compacted = False
     removed = dict(reversed(removed.items()))
-    return Receipt(tenant, user, clock.to_datetime(at), removed, compacted, hashed)
+    not_reached = (*writer.database.remnants, *NOT_REACHED_OF_USER)
+    return Receipt(tenant, user, clock.to_datetime(at), removed, compacted, hashed, not_reached)
 
 
 def _hash_audit_subjects(tx: Transaction, user: str) -> int:
@@ -121,13 +131,17 @@ def _hash_audit_subjects(tx: Transaction, user: str) -> int:
 
 @dataclass(frozen=True)
 class AgentReceipt:
-    """The number of rows that forgetting an agent removed from each table."""
+    """The number of rows that forgetting an agent removed from each table.
+
+    `compacted` and `not_reached` are those of a `Receipt`.
+    """
 
     tenant: str
     agent: str
     erased_at: datetime
     removed: dict[str, int]
     compacted: bool
+    not_reached: Sequence[str] = ()
 
 
 def erase_agent(
@@ -172,4 +186,19 @@ def erase_agent(
     except StorageError:  # the rows are erased; the receipt says that files are left
         compacted = False
     removed = dict(reversed(removed.items()))
-    return AgentReceipt(tenant, agent, clock.to_datetime(at), removed, compacted)
+    not_reached = (*writer.database.remnants, *NOT_REACHED_OF_AGENT)
+    return AgentReceipt(tenant, agent, clock.to_datetime(at), removed, compacted, not_reached)
+
+
+def rewrite(
+    database: Database, blobs: Blobs, receipt: Receipt | AgentReceipt, progress: Progress
+) -> Receipt | AgentReceipt:
+    """Rewrite the tables after an erasure; return the receipt with what remains after that."""
+    rewritten = database.rewrite(progress)
+    has_files = isinstance(receipt, Receipt) and not blobs.erase(receipt.tenant, receipt.user)
+    elsewhere = [copy for copy in receipt.not_reached if copy not in database.remnants]
+    return replace(
+        receipt,
+        compacted=rewritten.is_complete and not has_files,
+        not_reached=(*rewritten.remnants, *elsewhere),
+    )
