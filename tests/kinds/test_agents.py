@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from memorist import Memory, Scope
-from memorist.base.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from memorist.base.errors import AlreadyExists, Invalid, NotFound, TooLarge
 from memorist.kinds.agents import MemoriesCount
 from testkit.failures import invalid, raised
 from testkit.memories import scope_of
@@ -128,47 +126,6 @@ def test_agent_names_are_unique(me: Scope) -> None:
     me.agents.add("Cook", prompt="another name")
     me.agents.remove("cook")
     assert me.agents.add("cook", prompt="third").version == 1
-
-
-def test_edit_with_a_stale_version_is_rejected(me: Scope) -> None:
-    """P9, for agents."""
-    me.agents.add("cook")
-    me.agents.edit("cook", prompt="a", if_version=1)
-    for stale in (0, 1, 3):
-        with pytest.raises(WrongVersion) as error:
-            me.agents.edit("cook", prompt="b", if_version=stale)
-        assert (error.value.actual, error.value.expected) == (2, stale)
-    assert me.agents.get("cook").prompt == "a"
-
-
-def test_one_of_many_concurrent_edits_wins(me: Scope) -> None:
-    me.agents.add("cook", prompt="0")
-    start = threading.Barrier(8)
-
-    def edit(n: int) -> bool:
-        start.wait()
-        try:
-            me.agents.edit("cook", prompt=str(n), if_version=1)
-        except WrongVersion:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(edit, range(8)))
-    assert sum(won) == 1
-    agent = me.agents.get("cook")
-    assert (agent.prompt, agent.version) == (str(won.index(True)), 2)
-
-
-def test_an_unknown_agent_is_not_found(me: Scope) -> None:
-    for call in (
-        lambda: me.agents.get("x"),
-        lambda: me.agents.edit("x", prompt=""),
-        lambda: me.agents.remove("x"),
-    ):
-        with pytest.raises(NotFound) as error:
-            call()
-        assert str(error.value) == "There is no agent 'x'."
 
 
 def test_agents_belong_to_the_tenant(memory: Memory, me: Scope) -> None:

@@ -655,35 +655,6 @@ def test_an_administrator_decides_for_every_agent(opened: Open, proposed: Any) -
     invalid("agent", admin.consolidations.propose)
 
 
-def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
-    me = scout(
-        opened(ScriptedModel(lambda request: model_answer(*[(f"c{n}", [n]) for n in range(1, 6)])))
-    )
-    journal = []
-    for n in range(3):
-        journal += write(me, now, *[f"entry {n} {k}" for k in range(5)])
-        me.consolidations.propose()
-        now.pass_days(3)
-    seen, after = [], None
-    while True:
-        page = me.consolidations.list(limit=4, after=after)
-        seen += page.items
-        if (after := page.next) is None:
-            break
-        assert len(page) == 4
-    assert {item.sources[0] for item in seen} == set(journal)
-    assert len(seen) == 15
-    assert [(item.created_at, item.id) for item in seen] == sorted(
-        ((item.created_at, item.id) for item in seen), reverse=True
-    )
-    for wrong, field in (
-        ({"status": "new"}, "status"),
-        ({"limit": 0}, "limit"),
-        ({"after": "x"}, "after"),
-    ):
-        invalid(field, me.consolidations.list, **wrong)
-
-
 @pytest.mark.parametrize("days", [-1, 14, float("nan"), float("inf"), "5", True, None])
 def test_invalid_days_are_rejected(opened: Open, days: Any) -> None:
     invalid("days", scout(opened(None)).consolidations.propose, days=days)

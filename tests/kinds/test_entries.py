@@ -16,7 +16,6 @@ from memorist import Memory, Scope
 from memorist.api.rendering import as_json
 from memorist.base import clock
 from memorist.base.errors import AlreadyExists, Forbidden, Invalid, NotFound, TooLarge, WrongVersion
-from memorist.cli.main import main
 from memorist.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind
 from memorist.kinds.entries.entry_tools import PENDING_NOTE
 from memorist.kinds.section import Ask
@@ -471,27 +470,6 @@ def test_an_administrator_sees_the_entries_of_every_agent(
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-def test_lists_are_newest_first_in_pages_of_100(me: Scope, now: Now) -> None:
-    for n in range(250):
-        me.entries.add(f"entry {n}", kind="core" if n % 2 else "journal")
-        now.micros += n % 3  # some at the same time
-    seen: list[Entry] = []
-    sizes, after = [], None
-    while True:
-        page = me.entries.list(after=after)
-        seen += page.items
-        sizes.append(len(page))
-        if (after := page.next) is None:
-            break
-    assert sizes == [100, 100, 50]
-    assert {entry.content for entry in seen} == {f"entry {n}" for n in range(250)}
-    assert [(entry.created_at, entry.id) for entry in seen] == sorted(
-        ((entry.created_at, entry.id) for entry in seen), reverse=True
-    )
-    assert len(me.entries.list(kind="core", limit=1000)) == 125
-    assert me.entries.counts() == {"core": 125, "journal": 125}
-
-
 def test_search_requires_all_words_in_any_case(me: Scope) -> None:
     """Percent, underscore and backslash are ordinary characters; case folding works in every
     script.
@@ -614,21 +592,6 @@ def test_an_edit_increments_the_version_and_keeps_the_expiry(me: Scope, now: Now
             me.entries.edit(entry.id, "x", if_version=stale)
         assert (error.value.actual, error.value.expected) == (2, stale)
     raised(Invalid, me.entries.edit, entry.id, "x", if_version=-1)
-
-
-def test_one_of_many_edits_of_a_version_wins(me: Scope) -> None:
-    id = me.entries.add("0").id
-
-    def edit(n: int) -> bool:
-        try:
-            me.entries.edit(id, f"by {n}", if_version=1)
-        except WrongVersion:
-            return False
-        return True
-
-    with ThreadPoolExecutor(16) as threads:
-        won = [n for n, ok in enumerate(threads.map(edit, range(16))) if ok]
-    assert [me.entries.get(id).content] == [f"by {n}" for n in won]
 
 
 def test_removed_entries_are_gone(memory: Memory, me: Scope) -> None:
@@ -885,38 +848,6 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
         AlreadyExists, me.entries.add_many, [{"content": "new"}, {"id": "a", "content": "other"}]
     )
     assert contents(me) == ["here"]
-
-
-def test_the_command_line_matches_the_library(
-    memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Lists with filters, boards, export and import, and a hint when nothing is found."""
-    core = me.entries.add("Ada lives in Porto.", kind="core")
-    me.entries.add("Rain.")
-
-    def run(*words: str) -> tuple[int, str]:
-        status = main(
-            ["entries", *words, "--database", url, "--tenant", "acme", "--agent", "scout"]
-        )
-        return status, capsys.readouterr().out
-
-    assert json.loads(run("list", "--kind", "core", "--no-expired", "--json")[1]) == {
-        "data": [as_json(core)], "next": None
-    }  # fmt: skip
-    assert run("list", "--search", "snow") == (0, "No results.\n")
-    assert [
-        entry["kind"] for entry in json.loads(run("list", "--expired", "--json")[1])["data"]
-    ] == ["journal"]
-    assert run("prompt") == (
-        0,
-        "# Your Private Memory\n\n## Core Memories (permanent)\n- Ada lives in Porto.\n",
-    )
-    assert json.loads(run("share", "main", "scout,critic", "--json")[1]) == {
-        "main": ["critic", "scout"]
-    }
-    assert run("add", "x" * 10_001) == (2, "")
-    assert run("remove", core.id) == (0, "Done.\n")
-    assert run("get", core.id) == (3, "")
 
 
 def test_an_agent_can_save_something_about_itself(memory: Memory) -> None:

@@ -233,34 +233,6 @@ def test_invalid_split_is_rejected(me: Scope, by: Any, split: Any) -> None:
     invalid("split", me.interactions.totals, by, split=split)
 
 
-def test_pages_are_complete(calls: tuple[Memory, list[Interaction]]) -> None:
-    """Newest first; calls of the same time are neither lost nor repeated."""
-    memory, created = calls
-    seen: list[Interaction] = []
-    after: str | None = None
-    while True:
-        page = scope_of(memory).interactions.list(limit=37, after=after, model="small")
-        seen += page
-        after = page.next
-        if after is None:
-            break
-    wanted = [call for call in created if call.model == "small"]
-    assert seen == sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
-
-
-def test_pages_of_calls_of_the_same_time(open_memory: Callable[..., Memory]) -> None:
-    me = scope_of(open_memory(clock=lambda: START), "ada", "scout")
-    created = {me.interactions.add("r", "m", latency_ms=n).id for n in range(11)}
-    seen: list[str] = []
-    after: str | None = None
-    while not seen or after:
-        page = me.interactions.list(limit=3, after=after)
-        seen += [call.id for call in page]
-        after = page.next
-    assert len(seen) == 11
-    assert set(seen) == created
-
-
 @pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
 def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
     """A measured value, never an interpolated one."""

@@ -53,10 +53,6 @@ def list_places(items: Items, depth: int, limit: int, after: str | None) -> Page
     return items.places(depth=depth, limit=limit, after=after)
 
 
-def list_newest(items: Items, place: Place, after: str | None) -> Page[Any]:
-    return items.list(place, newest=True, limit=2, after=after)
-
-
 def list_singly(items: Items, asked: dict[str, Any], after: str | None) -> Page[Any]:
     return items.list(where=asked, limit=1, after=after)
 
@@ -108,18 +104,6 @@ def test_items_are_isolated_by_owner(memory: Memory) -> None:
     assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
     assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]
     assert problems(memory) == []
-
-
-def test_compare_and_set(memory: Memory) -> None:
-    me = scope_of(memory, "ada").items
-    assert me.put(("p",), "k", {}, if_version=0).version == 1
-    for version in (0, 2):
-        assert raised(WrongVersion, me.put, ("p",), "k", {}, if_version=version).actual == 1
-    assert me.put(("p",), "k", {"n": 2}, if_version=1).version == 2
-    raised(WrongVersion, me.remove, ("p",), "k", if_version=1)
-    me.remove(("p",), "k", if_version=2)
-    raised(WrongVersion, me.put, ("p",), "k", {}, if_version=2)
-    assert me.list().items == []
 
 
 @one_engine
@@ -642,22 +626,6 @@ def test_a_filter_reads_large_items_in_batches(me: Scope, monkeypatch: pytest.Mo
     for newest in (False, True):
         items = me.items.list((), where={"even": True}, newest=newest)
         assert [item.key for item in items] == [f"{n:02}" for n in range(0, 20, 2)]
-
-
-def test_newest_first_pages(timed: Memory, now: Now) -> None:
-    """Of everything and below a place; same time: by place and key."""
-    me = scope_of(timed, "ada")
-    for n in range(6):
-        now.micros += (n % 2) * SECOND
-        me.items.put(("a", str(n % 3)), f"k{n}", {"n": n})
-    me.items.put(("b",), "other", {"n": 6})
-    for place, wanted in (
-        ((), [5, 6, 3, 4, 1, 2, 0]),
-        (("a",), [5, 3, 4, 1, 2, 0]),
-        (("a", "0"), [3, 0]),
-    ):
-        result = pages(partial(list_newest, me.items, place))
-        assert [item.value["n"] for item in result] == wanted
 
 
 @one_engine

@@ -4,11 +4,9 @@ B18.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
@@ -29,7 +27,6 @@ from testkit.recording import WorkCounter
 
 START = 1_760_000_000_000_000
 MINUTE = 60_000_000
-CALL = {"parts": [{"type": "tool_call", "name": "search", "arguments": {"q": "x"}}]}
 
 
 @pytest.fixture
@@ -268,52 +265,7 @@ def test_the_maximum_batch_size(open_memory: Callable[..., Memory], limited: Lim
     assert texts(me.messages.extend(session, batch[:3])) == ["0", "1", "2"]
 
 
-def test_a_foreign_session_looks_unknown(memory: Memory, me: Scope, session: str) -> None:
-    me.messages.append(session, "user", "mine", key="k")
-    elsewhere = memory.scope(tenant="other", user="ada", agent="scout")
-    for scope in (scope_of(memory, "bob", "scout"), elsewhere):
-        messages = scope.messages
-        for id in (session, "nowhere"):
-            for call in (
-                partial(messages.append, id, "user", "x"),
-                partial(messages.append, id, "user", "mine", key="k"),
-                partial(messages.extend, id, [NewMessage("user", "x")]),
-                partial(messages.window, id),
-                partial(messages.window, id, last=1),
-                partial(messages.list, id),
-                partial(messages.get, id, 1),
-            ):
-                error = raised(NotFound, call)
-                assert (error.what, error.id) == ("session", id)
-    assert texts(scope_of(memory).messages.window(session)) == ["mine"]
-
-
 # -- idempotency keys ----------------------------------------------------------------------------------------------
-
-
-def test_append_is_idempotent_on_key(open_memory: Callable[..., Memory]) -> None:
-    """Also after reopening the database and after other writes."""
-    memory = open_memory()
-    me = scope_of(memory, "ada", "scout")
-    session = me.sessions.resume().id
-    first = me.messages.append(session, "assistant", "hello", key="k", cost=0.25)
-    batch = [NewMessage("user", "a"), NewMessage("assistant", CALL), NewMessage("tool", "b")]
-    several = me.messages.extend(session, batch, key="batch")
-    me.messages.append(session, "user", "between")
-    assert me.messages.append(session, "assistant", "hello", key="k", cost=0.25) == first
-    assert me.messages.extend(session, batch, key="batch") == several
-    memory.close()
-    again = scope_of(open_memory(), "ada", "scout")
-    assert again.messages.append(session, "assistant", "hello", key="k", cost=0.25) == first
-    assert again.messages.extend(session, batch, key="batch") == several
-    assert [m.seq for m in again.messages.window(session)] == [1, 2, 3, 4, 5]
-
-
-def test_a_retry_ignores_expected_last_seq(me: Scope, session: str) -> None:
-    """P2, P5: the condition held at the first call and need not hold now."""
-    first = me.messages.append(session, "user", "x", key="k", expected_last_seq=0)
-    me.messages.append(session, "user", "y")
-    assert me.messages.append(session, "user", "x", key="k", expected_last_seq=0) == first
 
 
 def test_a_key_with_other_content_is_rejected(me: Scope, session: str) -> None:
@@ -337,19 +289,6 @@ def test_a_key_with_other_content_is_rejected(me: Scope, session: str) -> None:
     raised(KeyReused, me.messages.extend, session, [sent, sent], key="k")
     assert me.messages.window(session) == [first]
     assert me.messages.append(session, key="k", **sent) == first
-
-
-def test_keys_are_scoped_to_a_session(me: Scope) -> None:
-    first, two = me.sessions.add("one").id, me.sessions.add("two").id
-    assert me.messages.append(first, "user", "a", key="k").text == "a"
-    assert me.messages.append(two, "user", "b", key="k").text == "b"
-    assert (me.sessions.get(first).count, me.sessions.get(two).count) == (1, 1)
-
-
-def test_a_failed_key_can_be_reused(me: Scope, session: str) -> None:
-    """P3: a rejected append leaves no trace of its key."""
-    raised(OutOfOrder, me.messages.append, session, "user", "x", key="k", expected_last_seq=5)
-    assert me.messages.append(session, "user", "something else", key="k").seq == 1
 
 
 def test_64_concurrent_identical_appends_are_one_message(me: Scope, session: str) -> None:
@@ -398,24 +337,6 @@ def test_expected_last_seq_detects_conflicts(me: Scope, session: str) -> None:
         for m in me.messages.extend(session, [NewMessage("user", "b")] * 2, expected_last_seq=1)
     ] == [2, 3]
     assert me.sessions.get(session).last_seq == 3
-
-
-def test_one_of_many_with_the_same_expected_last_seq_wins(me: Scope, session: str) -> None:
-    """P5: 8 writers, 5 rounds, one winner per round."""
-    for round_ in range(5):
-        start = threading.Barrier(8)
-
-        def append(n: int, expected: int = round_, start: threading.Barrier = start) -> bool:
-            start.wait()
-            try:
-                me.messages.append(session, "user", str(n), expected_last_seq=expected)
-            except OutOfOrder:
-                return False
-            return True
-
-        with ThreadPoolExecutor(8) as pool:
-            assert sum(pool.map(append, range(8))) == 1
-    assert [m.seq for m in me.messages.window(session)] == [1, 2, 3, 4, 5]
 
 
 def test_concurrent_batches_are_contiguous_and_gap_free(me: Scope, session: str) -> None:
@@ -496,30 +417,6 @@ def test_order_survives_a_clock_going_backwards(open_memory: Callable[..., Memor
 
 # -- windows ---------------------------------------------------------------------------------------------------------
 
-CONVERSATION: list[NewMessage] = [
-    NewMessage("system", "be kind"),
-    NewMessage("user", "question one"),
-    NewMessage("assistant", CALL),
-    NewMessage("tool", "result"),
-    NewMessage("assistant", "answer one"),
-    NewMessage("user", "question two"),
-    NewMessage("assistant", {"text": "let me look", "tool_calls": [{"id": 1}]}),
-    NewMessage("tool", "result"),
-    NewMessage("assistant", {"text": "answer two", "tool_calls": []}),
-]
-TURNS = ["question one", "answer one", "question two", "answer two"]
-
-
-def test_turns_only_omits_tool_messages(me: Scope, session: str) -> None:
-    """In every kind of window."""
-    me.messages.extend(session, CONVERSATION)
-    assert texts(me.messages.window(session, turns_only=True)) == TURNS
-    assert texts(me.messages.window(session, turns_only=True, last=3)) == TURNS[1:]
-    assert texts(me.messages.window(session, turns_only=True, minutes=60)) == TURNS
-    assert texts(me.messages.window(session, turns_only=True, tokens=10_000)) == TURNS
-    assert texts(me.messages.window(session, last=2)) == ["result", "answer two"]
-    assert len(me.messages.window(session)) == len(me.messages.list(session)) == 9
-
 
 CALLS: list[tuple[Any, bool]] = [
     ("plain text about tool_calls", False),
@@ -546,42 +443,6 @@ def test_detection_of_tool_calls(me: Scope) -> None:
         me.messages.append(session, "user", content)
         turns = [m.role for m in me.messages.window(session, turns_only=True)]
         assert turns == (["user"] if calls else ["assistant", "user"]), content
-
-
-def test_minutes_are_measured_by_the_database_clock(open_memory: Callable[..., Memory]) -> None:
-    """To the microsecond."""
-    now = [START]
-    me = scope_of(open_memory(clock=lambda: now[0]), "ada", "scout")
-    session = me.sessions.resume().id
-    for n in range(10):
-        now[0] = START + n * MINUTE
-        me.messages.append(session, "user", str(n))
-    assert texts(me.messages.window(session, minutes=3)) == ["6", "7", "8", "9"]
-    assert texts(me.messages.window(session, minutes=0)) == ["9"]
-    assert texts(me.messages.window(session, minutes=0.5)) == ["9"]
-    now[0] += 1
-    assert texts(me.messages.window(session, minutes=3)) == ["7", "8", "9"]
-    assert me.messages.window(session, minutes=0) == []
-    assert len(me.messages.window(session, minutes=1e15)) == 10
-    now[0] += 60 * MINUTE
-    assert me.messages.window(session, minutes=5) == []
-
-
-def test_a_token_window_is_a_contiguous_suffix(me: Scope, session: str) -> None:
-    """The newest messages that fit; one that does not fit ends the window."""
-    sizes = [4, 40, 400, 4000, 400, 40, 4]
-    sent = me.messages.extend(session, [NewMessage("user", "x" * size) for size in sizes])
-    assert [m.tokens for m in sent] == [tokens.estimate("x" * size) + 4 for size in sizes]
-    for budget in range(0, 2000, 13):
-        expected: list[Message] = []
-        for message in reversed(sent):
-            if sum(m.tokens for m in expected) + message.tokens > budget:
-                break
-            expected.insert(0, message)
-        assert me.messages.window(session, tokens=budget) == expected
-    assert me.messages.window(session, tokens=sum(m.tokens for m in sent)) == sent
-    assert me.messages.window(session, tokens=sent[-1].tokens) == sent[-1:]
-    assert me.messages.window(session, tokens=sent[-1].tokens - 1) == []
 
 
 def test_a_long_session_is_paged_backwards(memory: Memory, me: Scope, session: str) -> None:
@@ -720,13 +581,6 @@ def test_forward_pages_are_complete(me: Scope, session: str) -> None:
     assert me.messages.list(session, limit=10).next is not None
 
 
-def test_get_by_number(me: Scope, session: str) -> None:
-    me.messages.extend(session, CONVERSATION)
-    assert me.messages.get(session, 3).content == CALL
-    for seq in (10, 2**53):
-        assert raised(NotFound, me.messages.get, session, seq).what == "message"
-
-
 def test_numbering_continues_after_a_purge(open_memory: Callable[..., Memory]) -> None:
     """Purged numbers are never reused, and windows start with what is left."""
     now = [START]
@@ -771,32 +625,6 @@ def test_append_reads_no_history(memory: Memory, me: Scope, engine: str) -> None
             messages.extend(session, [NewMessage("user", "x")] * 2)
             cost[length].append(counter.last)
     assert 0 < max(cost[3000]) <= (10 if engine != "sqlite" else 1.2 * max(cost[20]))
-
-
-def test_a_long_random_conversation_round_trips(me: Scope, session: str) -> None:
-    """Order and content, exactly, for many shapes."""
-    chance = random.Random(7)
-    sent: list[Message] = []
-    raw = JsonText('{ "text" : "\\u00e9" }')
-    contents: list[Any] = ["", "plain", {"text": "é" * 30}, CALL, raw]
-    for n in range(40):
-        batch = [
-            NewMessage(
-                chance.choice(["system", "user", "assistant", "tool"]),
-                chance.choice(contents),
-                author=chance.choice([None, "scout", "cook"]),
-                tokens_in=chance.choice([None, 0, chance.randrange(2**53)]),
-                cost=chance.choice([None, 0.0, chance.random(), 1e-300, 1e15]),
-                created_at=chance.choice([None, at(chance.randrange(START))]),
-            )
-            for _ in range(chance.randrange(1, 6))
-        ]
-        sent += me.messages.extend(session, batch, key=f"k{n}")
-    assert me.messages.window(session) == sent
-    assert [me.messages.get(session, m.seq) for m in sent] == sent
-    assert [replace(m, session="x") for m in sent] == [
-        replace(m, session="x") for m in me.messages.list(session, limit=1000)
-    ]
 
 
 @pytest.mark.not_on_h2("counts rows by the statistics of PostgreSQL")

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,20 +180,6 @@ def test_a_change_without_effect_stores_no_version(me: Scope) -> None:
     assert len(me.notes.changes()) == 1
 
 
-def test_history_is_paged_newest_first(me: Scope) -> None:
-    for n in range(1, 8):
-        me.notes.overwrite(str(n))
-    page = me.notes.history(limit=3)
-    seen = [version.text for version in page]
-    while page.next:
-        page = me.notes.history(limit=3, after=page.next)
-        seen += [version.text for version in page]
-    assert seen == ["7", "6", "5", "4", "3", "2", "1"]
-    assert len(me.notes.history()) == 7
-    invalid("limit", me.notes.history, limit=0)
-    invalid("after", me.notes.history, after="7")
-
-
 def test_diff_of_versions(me: Scope) -> None:
     """To the letter, against the previous version or any other."""
     me.notes.overwrite("# A\none\ntwo\n")
@@ -235,41 +220,6 @@ def test_any_version_can_be_restored(me: Scope) -> None:
     with pytest.raises(NotFound, match="There is no notes version 7"):
         me.notes.restore(7)
     raised(WrongVersion, me.notes.restore, 1, if_version=5)
-
-
-VERBS: list[Callable[[Scope, int | None], Note]] = [
-    lambda me, version: me.notes.overwrite("new", if_version=version),
-    lambda me, version: me.notes.append("new", if_version=version),
-    lambda me, version: me.notes.prepend("new", if_version=version),
-    lambda me, version: me.notes.replace_section("A", "new", if_version=version),
-    lambda me, version: me.notes.delete_section("A", if_version=version),
-    lambda me, version: me.notes.clear(if_version=version),
-]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_compare_and_set_on_every_operation(
-    me: Scope, verb: Callable[[Scope, int | None], Note]
-) -> None:
-    """The error names the current version."""
-    me.notes.overwrite("# A\nold")
-    for wrong in (0, 2, 7):
-        with pytest.raises(WrongVersion) as error:
-            verb(me, wrong)
-        assert str(error.value) == (
-            f"notes 'ada scout' is at version 1, not {wrong} as if_version says: read it, then try again."
-        )
-    assert me.notes.read().text == "# A\nold"
-    assert verb(me, 1).version == 2
-    invalid("if_version", verb, me, -1)
-
-
-def test_compare_and_set_on_the_first_version(me: Scope) -> None:
-    with pytest.raises(WrongVersion, match="is at version 0, not 1"):
-        me.notes.overwrite("x", if_version=1)
-    assert me.notes.overwrite("x", if_version=0).version == 1
-    with pytest.raises(WrongVersion, match="is at version 1, not 0"):
-        me.notes.overwrite("y", if_version=0)
 
 
 def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
@@ -418,21 +368,6 @@ def test_writers_of_different_sections_do_not_overwrite_each_other(me: Scope) ->
     assert markdown.headers(note.text) == [f"# S{n}" for n in range(8)]
 
 
-def test_one_of_many_overwrites_of_a_version_wins(me: Scope) -> None:
-    """Compare and set."""
-    start = threading.Barrier(16)
-
-    def work(n: int) -> int:
-        start.wait()
-        try:
-            return me.notes.overwrite(f"{n}", if_version=0).version
-        except WrongVersion as error:
-            return 1 - int(error.actual)
-
-    with ThreadPoolExecutor(16) as threads:
-        assert sorted(threads.map(work, range(16))) == [0] * 15 + [1]
-
-
 PROGRAM = """
 import sys
 from memorist import Memory
@@ -535,18 +470,6 @@ def test_a_waiting_client_sees_the_first_version(me: Scope) -> None:
         time.sleep(0.05)
         me.notes.append("first")
         assert [version.text for version in waiting.result(60)] == ["first"]
-
-
-def test_a_feed_restarts_after_an_erasure(memory: Memory, me: Scope) -> None:
-    """Versions start at 1 again; a client with a larger cursor gets all of them."""
-    for n in range(5):
-        me.notes.overwrite(str(n))
-    memory.scope(tenant="acme").admin.users.erase("ada")
-    assert me.notes.changes(after=5) == []
-    me.notes.overwrite("anew")
-    assert [(version.version, version.text) for version in me.notes.changes(after=5)] == [
-        (1, "anew")
-    ]
 
 
 def test_wait_is_bounded(me: Scope) -> None:
@@ -666,55 +589,6 @@ def test_tool_errors_tell_the_model_what_to_do(
     assert list(answer) == ["error"]
     assert problem in answer["error"]
     assert me.notes.read().version == 1
-
-
-def test_tool_and_methods_have_the_same_effect(memory: Memory) -> None:
-    """The same steps by a model and by a program store the same versions."""
-    by_model, by_hand = (scope_of(memory, "ada", agent) for agent in ("model", "hand"))
-    call = tool_of(by_model).call
-    call({"operation": "overwrite", "content": "# A\n```\n# no\n```\n\nB\n---\nb\n"})
-    by_hand.notes.overwrite("# A\n```\n# no\n```\n\nB\n---\nb\n")
-    call({"operation": "replace_section_by_header", "section_header": "B", "content": "## B\nnew"})
-    by_hand.notes.replace_section("B", "## B\nnew")
-    call({"operation": "prepend", "content": "p"})
-    by_hand.notes.prepend("p")
-    call({"operation": "delete_section_by_header", "section_header": "a"})
-    by_hand.notes.delete_section("a")
-    call({"operation": "append", "content": "q"})
-    by_hand.notes.append("q")
-    call({"operation": "delete_all_notes"})
-    by_hand.notes.clear()
-    assert texts(by_model) == texts(by_hand)
-    assert len(texts(by_hand)) == 6
-    assert texts(by_hand)[1][2] == "# A\n```\n# no\n```\n\nB\n---\nnew\n"
-
-
-# -- the command line ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
-    """From standard input, by section; diff and text verbatim, errors with advice."""
-
-    def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        where = ["--database", f"sqlite:///{tmp_path}/a.db", "--user", "ada", "--agent", "scout"]
-        command = [sys.executable, "-m", "memorist.cli.main", "notes", *words, *where]
-        return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path
-        )
-
-    assert run("overwrite", "-", stdin="# Tea\n- green\n").returncode == 0
-    assert run("replace-section", "Tea", "- black").returncode == 0
-    assert run("diff", "2").stdout == (
-        "--- notes v1\n+++ notes v2\n@@ -1,2 +1,2 @@\n # Tea\n-- green\n\\ No newline at end of file\n"
-        "+- black\n\\ No newline at end of file\n"
-    )
-    assert json.loads(run("read", "--json").stdout)["text"] == "# Tea\n- black"
-    missing = run("delete-section", "Milk")
-    assert (missing.returncode, missing.stdout) == (3, "")
-    assert missing.stderr == "memorist: There is no section 'Milk': the sections are # Tea.\n"
-    assert [version["version"] for version in json.loads(run("changes", "--json").stdout)] == [1, 2]
-    assert "overwrite" in run("history").stdout
 
 
 # -- the prompt ---------------------------------------------------------------------------------------------------------

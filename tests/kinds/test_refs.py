@@ -315,18 +315,6 @@ def test_an_invalid_view_is_rejected(me: Scope, asked: dict[str, Any]) -> None:
     raised(Invalid, me.refs.get, key, **asked)
 
 
-def test_an_unknown_reference_is_not_found(me: Scope) -> None:
-    for call in (
-        me.refs.get,
-        me.refs.info,
-        me.refs.remove,
-        lambda key: me.refs.edit(key, summary="x"),
-    ):
-        with pytest.raises(NotFound) as caught:
-            call("no-such-key")
-        assert str(caught.value) == "There is no reference 'no-such-key'."
-
-
 # -- whose ------------------------------------------------------------------------------------------------------------
 
 

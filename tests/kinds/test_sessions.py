@@ -19,12 +19,6 @@ from testkit.failures import invalid, raised
 from testkit.memories import scope_of
 
 
-def test_a_new_client_gets_a_session_and_finds_it_again(me: Scope) -> None:
-    """C6, the last branch, then the first."""
-    session = me.sessions.resume()
-    assert me.sessions.resume(session.id) == me.sessions.get(session.id) == me.sessions.active()
-
-
 def test_a_stale_id_is_replaced_by_the_active_session(me: Scope) -> None:
     """Only the active session is confirmed."""
     old = me.sessions.resume()
@@ -34,12 +28,6 @@ def test_a_stale_id_is_replaced_by_the_active_session(me: Scope) -> None:
     assert me.sessions.activate(old.id).id == me.sessions.resume(new.id).id == old.id
 
 
-def test_each_agent_of_a_user_has_its_own_session(memory: Memory) -> None:
-    scout, cook = (scope_of(memory, "ada", agent).sessions.resume() for agent in ("scout", "cook"))
-    assert scout.id != cook.id
-    assert scope_of(memory, "ada", "scout").sessions.resume(cook.id).id == scout.id
-
-
 def test_a_client_may_choose_its_id_once(me: Scope) -> None:
     session = me.sessions.add(
         "b7e2c0de-0000-4000-8000-000000000001", label="Trip", attributes={"k": [1, None]}
@@ -47,27 +35,6 @@ def test_a_client_may_choose_its_id_once(me: Scope) -> None:
     assert (session.id, session.label) == ("b7e2c0de-0000-4000-8000-000000000001", "Trip")
     assert session.attributes == {"k": [1, None]}
     raised(AlreadyExists, me.sessions.add, session.id)
-
-
-def test_lists_are_ordered_by_last_use(memory: Memory, me: Scope) -> None:
-    """Recent sessions of a user and of the tenant, page by page."""
-    mine = [me.sessions.add(f"s{n}") for n in range(7)]
-    other = scope_of(memory, "bob", "scout").sessions.add("bobs")
-    for n in (3, 0, 5):
-        me.messages.append(f"s{n}", "user", "hello")
-    expected = ["s5", "s0", "s3", "s6", "s4", "s2", "s1"]
-    assert [s.id for s in me.sessions.list()] == expected
-    everyone = scope_of(memory).sessions.list(limit=3)
-    assert [s.id for s in everyone] == ["s5", "s0", "s3"]
-    seen, after = [], None
-    while True:
-        page = scope_of(memory).sessions.list(limit=2, after=after)
-        seen += [s.id for s in page]
-        after = page.next
-        if after is None:
-            break
-    assert seen == [*expected[:3], other.id, *expected[3:]]
-    assert len(mine) == 7
 
 
 def test_search_requires_all_words_in_label_or_id(memory: Memory, me: Scope) -> None:
@@ -118,35 +85,6 @@ def test_search_pages_follow_the_list_order(
             page = me.sessions.list(search="TEA", limit=limit, after=after)
             seen, after = [*seen, *page], page.next
         assert seen == expected
-
-
-def test_edit_and_remove(me: Scope) -> None:
-    session = me.sessions.add()
-    assert me.sessions.edit(session.id, label="x").label == "x"
-    assert me.sessions.edit(session.id, attributes={"a": 1}).attributes == {"a": 1}
-    assert me.sessions.get(session.id).label == "x"
-    me.messages.append(session.id, "user", "hello", key="k")
-    me.state.set("k", 1, area=f"session:{session.id}")
-    me.sessions.remove(session.id)
-    for call in (
-        lambda: me.sessions.get(session.id),
-        lambda: me.sessions.active(),
-        lambda: me.sessions.remove(session.id),
-        lambda: me.messages.window(session.id),
-        lambda: me.messages.append(session.id, "user", "x"),
-        lambda: me.state.get("k", area=f"session:{session.id}"),
-    ):
-        raised(NotFound, call)
-
-
-def test_another_user_cannot_see_a_session(memory: Memory, me: Scope) -> None:
-    session = me.sessions.add()
-    bob = scope_of(memory, "bob", "scout")
-    with pytest.raises(NotFound) as foreign:
-        bob.sessions.get(session.id)
-    with pytest.raises(NotFound) as unknown:
-        bob.sessions.get("nothing")
-    assert str(foreign.value).replace(session.id, "X") == str(unknown.value).replace("nothing", "X")
 
 
 @pytest.mark.parametrize(

@@ -15,30 +15,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memorist import JsonText, Memory, Scope
-from memorist.base.errors import Conflict, NotFound, WrongVersion
+from memorist.base.errors import NotFound, WrongVersion
 from memorist.kinds.section import Ask, Section
 from memorist.kinds.state import MAX_ITEMS_IN_PROMPT
+from testkit.clock import START, Now
 from testkit.examples import exported
 from testkit.failures import invalid, raised
 from testkit.memories import scope_of
 
-START = 1_760_000_000_000_000
 SECOND = 1_000_000
-
-
-class Now:
-    """A clock that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.micros = START
-
-    def __call__(self) -> int:
-        return self.micros
-
-
-@pytest.fixture
-def now() -> Now:
-    return Now()
 
 
 @pytest.fixture
@@ -81,52 +66,7 @@ def test_json_text_is_stored_verbatim(me: Scope) -> None:
     assert me.state.get("k").raw == '{ "a" : 1.0 }'
 
 
-def test_set_replaces_and_increments_the_version(timed: Memory, now: Now) -> None:
-    """Upsert, with versions and times."""
-    me = scope_of(timed, "ada", "scout")
-    first = me.state.set("theme", "dark", ttl=60)
-    assert (first.version, first.created_at, first.updated_at) == (1, at(START), at(START))
-    assert first.expires_at == at(START + 60 * SECOND)
-    now.micros += 5
-    second = me.state.set("theme", "light")
-    assert (second.version, second.created_at, second.updated_at) == (2, at(START), at(START + 5))
-    assert second.expires_at is None
-    assert me.state.get("theme") == second == next(iter(me.state.list()))
-
-
-def test_an_unknown_key_is_not_found(me: Scope) -> None:
-    for call in (
-        lambda: me.state.get("k"),
-        lambda: me.state.remove("k"),
-        lambda: me.state.remove("k", if_version=1),
-    ):
-        with pytest.raises(NotFound) as error:
-            call()
-        assert str(error.value) == "There is no state 'k'."
-    assert list(me.state.list()) == []
-
-
-def test_state_survives_closing_the_database(open_memory: Callable[..., Memory]) -> None:
-    memory = open_memory()
-    item = scope_of(memory, "ada").state.set("k", [1], ttl=3600)
-    memory.close()
-    assert scope_of(open_memory(), "ada").state.get("k") == item
-
-
 # -- areas ------------------------------------------------------------------------------------------------------------
-
-
-def test_areas_are_separate(memory: Memory, me: Scope) -> None:
-    """A user's, a session's and the tenant's keys are different keys."""
-    session = me.sessions.add("s").id
-    for area in ("user", "tenant", f"session:{session}"):
-        me.state.set("k", area, area=area)
-    for area in ("user", "tenant", f"session:{session}"):
-        assert me.state.get("k", area=area).value == area
-        assert [item.value for item in me.state.list(area=area)] == [area]
-    me.state.remove("k", area="user")
-    assert me.state.get("k", area="tenant").value == "tenant"
-    assert me.state.get("k", area="session:s").value == "session:s"
 
 
 def test_user_names_that_look_like_areas(memory: Memory) -> None:
@@ -139,65 +79,11 @@ def test_user_names_that_look_like_areas(memory: Memory) -> None:
     assert scope_of(memory).state.get("k", area="tenant").value == "of the tenant"
 
 
-def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
-    """P11: the tenant's state is shared; a user's and a session's are private."""
-    me.sessions.add("s")
-    me.state.set("mine", 1)
-    me.state.set("ours", 2, area="tenant")
-    me.state.set("here", 3, area="session:s")
-    bob = scope_of(memory, "bob", "scout")
-    assert bob.state.get("ours", area="tenant").value == 2
-    assert list(bob.state.list()) == []
-    stranger = memory.scope(tenant="other", user="ada", agent="scout")
-    assert list(stranger.state.list()) == list(stranger.state.list(area="tenant")) == []
-    for scope in (bob, stranger):
-        for area, id in (("session:s", "s"), ("session:never", "never")):
-            calls: list[Callable[..., Any]] = [
-                lambda scope=scope, area=area: scope.state.get("here", area=area),
-                lambda scope=scope, area=area: scope.state.set("here", 0, area=area),
-                lambda scope=scope, area=area: scope.state.set("here", 0, area=area, if_version=0),
-                lambda scope=scope, area=area: scope.state.list(area=area),
-                lambda scope=scope, area=area: scope.state.remove("here", area=area),
-            ]
-            for call in calls:
-                with pytest.raises(NotFound) as error:
-                    call()
-                assert str(error.value) == f"There is no session {id!r}."
-    assert me.state.get("here", area="session:s").value == 3
-    assert scope_of(memory).state.get("here", area="session:s").value == 3
-
-
 def test_the_user_area_needs_a_user(memory: Memory) -> None:
     invalid("user", scope_of(memory).state.set, "k", 1)
 
 
-def test_session_state_is_removed_with_the_session(memory: Memory, me: Scope) -> None:
-    me.sessions.add("s")
-    me.state.set("k", 1, area="session:s")
-    me.sessions.remove("s")
-    me.sessions.add("s")
-    assert list(me.state.list(area="session:s")) == []
-    assert b'"state"' not in exported(memory)
-
-
 # -- versions ---------------------------------------------------------------------------------------------------------
-
-
-def test_compare_and_set(me: Scope) -> None:
-    """P9: 0 means absent, a number that version, none any version."""
-    with pytest.raises(WrongVersion) as error:
-        me.state.set("k", "x", if_version=1)
-    assert (error.value.actual, error.value.expected) == (0, 1)
-    assert me.state.set("k", "a", if_version=0).version == 1
-    with pytest.raises(WrongVersion) as error:
-        me.state.set("k", "b", if_version=0)
-    assert (error.value.actual, error.value.expected) == (1, 0)
-    assert me.state.set("k", "b", if_version=1).version == 2
-    for stale in (1, 3, 2**53):
-        raised(WrongVersion, me.state.set, "k", "c", if_version=stale)
-    assert isinstance(error.value, Conflict)
-    assert me.state.get("k").value == "b"
-    assert me.state.set("k", "d").version == 3
 
 
 def test_compare_and_remove(me: Scope) -> None:
@@ -238,21 +124,6 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
     assert (stored.value, stored.version) == (threads * times, threads * times)
 
 
-def test_one_of_many_first_writers_wins(me: Scope) -> None:
-    start = threading.Barrier(16)
-
-    def claim(n: int) -> int | None:
-        start.wait()
-        try:
-            return int(me.state.set("lease", n, if_version=0).value)
-        except WrongVersion:
-            return None
-
-    with ThreadPoolExecutor(16) as pool:
-        winners = [n for n in pool.map(claim, range(16)) if n is not None]
-    assert winners == [me.state.get("lease").value]
-
-
 # -- expiry -----------------------------------------------------------------------------------------------------------
 
 
@@ -290,48 +161,6 @@ def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
         assert me.state.get("k").value == 1
         now.micros = end
         assert keys(me) == []
-
-
-def test_expiry_ignores_the_calendar(timed: Memory, now: Now) -> None:
-    """An hour is an hour, across DST changes, leap days and new year."""
-    me = scope_of(timed, "ada", "scout")
-    for day in (
-        "2024-02-29T23:59:59",
-        "2026-03-29T00:59:59",
-        "2026-10-25T00:59:59",
-        "2026-12-31T23:59:59",
-    ):
-        now.micros = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * SECOND
-        me.state.set("k", 1, ttl=3600)
-        now.micros += 3600 * SECOND - 1
-        assert me.state.get("k").value == 1
-        now.micros += 1
-        assert keys(me) == []
-
-
-def test_an_expired_key_behaves_like_an_absent_one(timed: Memory, now: Now) -> None:
-    """P10: setting it creates a new key, whether or not it was purged."""
-    me = scope_of(timed, "ada", "scout")
-    me.state.set("k", "old", ttl=1)
-    now.micros += SECOND
-    new = me.state.set("k", "new", if_version=0, ttl=1)
-    assert (new.value, new.created_at) == ("new", at(now.micros))
-    assert new.expires_at == at(now.micros + SECOND)
-    now.micros += SECOND
-    assert me.state.set("k", "newer").created_at == at(now.micros)
-    raised(WrongVersion, me.state.set, "k", "newest", if_version=0)
-
-
-def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> None:
-    me = scope_of(timed, "ada", "scout")
-    me.state.set("k", 1, ttl=10)
-    now.micros += 9 * SECOND
-    me.state.set("k", 2, ttl=10)
-    now.micros += 9 * SECOND
-    assert me.state.get("k").value == 2
-    me.state.set("k", 3)
-    now.micros += 10**15
-    assert me.state.get("k").value == 3
 
 
 def test_purge_removes_only_expired_keys(timed: Memory, now: Now) -> None:
@@ -382,18 +211,6 @@ def test_purge_never_removes_a_refreshed_key(open_memory: Callable[..., Memory],
     swept[0] += memory.purge().state
     assert swept[0] > 0
     assert keys(me) == ["a", "b"]
-
-
-def test_erasing_one_user_keeps_the_state_of_others(timed: Memory, now: Now) -> None:
-    """P10: live state of others stays; expired rows of the erased user are removed too."""
-    ada, bob = (scope_of(timed, "ada", "scout"), scope_of(timed, "bob", "scout"))
-    for scope in (ada, bob):
-        scope.state.set("live", 1)
-        scope.state.set("dead", 1, ttl=1)
-    now.micros += SECOND
-    assert timed.scope(tenant="acme").admin.users.erase("ada").removed["state"] == 2
-    assert keys(bob) == ["live"]
-    assert timed.purge().state == 1
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------

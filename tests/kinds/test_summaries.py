@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -671,25 +670,6 @@ def test_a_summary_expands_to_its_messages(folds: Folds, model: ScriptedModel) -
     with pytest.raises(NotFound, match="summary 3"):
         me.summaries.expand("s", number=3)
     raised(Invalid, me.summaries.expand, "s", number=0)
-
-
-def test_the_list_is_paged_newest_first(folds: Folds, model: ScriptedModel) -> None:
-    me = folds(model, 0, **FEW)
-    for _ in range(5):
-        add_messages(me, 3)
-        me.summaries.fold("s")
-    page = me.summaries.list("s", limit=3)
-    rest = me.summaries.list("s", limit=3, after=page.next)
-    assert [item.number for item in [*page, *rest]] == [5, 4, 3, 2, 1]
-    assert rest.next is None
-
-
-def test_a_foreign_session_is_not_found(folding: Scope) -> None:
-    add_messages(folding, 41)
-    folding.summaries.fold("s")
-    bob = scope_of(memory_of(folding), "bob", "scout").summaries
-    for call in (bob.get, bob.list, bob.fold, bob.expand, partial(bob.fold, force=True)):
-        raised(NotFound, call, "s")
 
 
 # -- trust ------------------------------------------------------------------------------------------------------------

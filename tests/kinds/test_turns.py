@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memorist import Memory, NewMessage, Scope
-from memorist.base.errors import NotFound
+from memorist import NewMessage, Scope
 from memorist.kinds.turns import Turn
-from testkit.failures import invalid, raised
-from testkit.memories import scope_of
 
 
 @pytest.fixture
@@ -74,12 +71,3 @@ def test_other_messages_lead_only_to_their_own_turn(me: Scope, session: str) -> 
     turn = add_answer(me, session)
     assert [turns_of(me, session, seq) for seq in (1, 3, 4)] == [[], [], []]
     assert turns_of(me, session, result) == [turn]
-
-
-def test_turns_are_isolated_by_owner(memory: Memory, me: Scope, session: str) -> None:
-    """P11: a foreign session has none; an unknown number is no error."""
-    turn = add_answer(me, session)
-    assert turns_of(me, session, 10**9) == []
-    assert list(scope_of(memory).turns.list(session, seq=1)) == [turn]
-    raised(NotFound, scope_of(memory, "bob").turns.list, session, seq=1)
-    invalid("seq", me.turns.list, session, seq=0)
