@@ -7,25 +7,39 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime
+from inspect import Parameter
 from pathlib import Path
 from threading import Barrier
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
 from memorist import Memory, Scope
-from memorist.base.errors import NotFound, OutOfOrder, WrongVersion
+from memorist.base.errors import Invalid, NotFound, OutOfOrder, WrongVersion
+from memorist.base.parameters import KEY, OneOf, Range, Texts, annotations_of
 from memorist.base.verbs import Endpoint
 from testkit.clock import Now
 from testkit.databases import SERVERS
 from testkit.examples import KEEP, exported, populate
 from testkit.failures import invalid, raised
-from testkit.interfaces import Setting, library, method
+from testkit.interfaces import Setting, library, method, python_values
 from testkit.isolation import STORY_SETTINGS
-from testkit.story import VERBS, run_story
+from testkit.story import LONG_OUTPUT, VERBS, run_story
 
 NO_CURSOR = {"notes_changes"}
 """Its `after` is a version."""
+CREATING = {"state_set", "items_put", "entries_share"}
+"""Verbs whose request names a record that they may create."""
+LENIENT = {
+    ("sessions_resume", "stored_id"),  # any id that a client has stored
+    ("messages_window", "before"),  # nothing is before the first message
+    ("documents_add", "path"),  # None is no path
+    ("search", "min_score"),  # no hit has a score above 1
+}
+"""Parameters that accept more than their annotation says."""
+FIELDS = {"grep": "pattern", "under": "place", "ending": "place", "target": "thread"}
+"""What errors call parameters that go by another name elsewhere."""
 TIMES = ("created_at", "learned_at", "at")
 WRITERS = 6
 
@@ -64,6 +78,74 @@ def required(me: Scope, endpoint: Endpoint) -> Iterator[dict[str, str]]:
         yield from ({"id": document.id} for document in me.documents.list())
     else:
         yield {}
+
+
+def plain_types(hint: Any) -> list[Any]:
+    """Return the types that an annotation allows, without its rules."""
+    if get_origin(hint) is Annotated:
+        return plain_types(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return [part for option in get_args(hint) for part in plain_types(option)]
+    return [hint]
+
+
+def wrong_values(hint: Any) -> Iterator[Any]:
+    """Yield values that break each rule of a parameter's annotation."""
+    types = plain_types(hint)
+    if types == [str]:
+        yield None
+    if str in types and {*types} <= {str, NoneType}:
+        yield from (5, b"x")
+    if datetime in types:
+        yield from (datetime(2026, 1, 1), "Monday", 5)
+    if any(get_origin(option) is Literal for option in types):
+        yield from ("galaxy", 5)
+    for rule in annotations_of(hint):
+        if rule is KEY:
+            yield from ("", " \t", "a\x00b", "\ud83d", "x" * 513)
+        elif isinstance(rule, Range):
+            yield from ("5", True, float("nan"), float("inf"), 10**400)
+            yield from (rule.minimum - 1,) if rule.minimum is not None else ()
+            yield from (rule.maximum + 1,) if rule.maximum is not None else ()
+            yield from (1.5,) if int in types else ()
+        elif isinstance(rule, OneOf):
+            yield from ("galaxy", 5)
+        elif isinstance(rule, Texts):
+            yield from (5, [5], ["a\x00b"])
+
+
+def test_a_value_that_breaks_the_rule_of_a_parameter_is_rejected() -> None:
+    """P16: the error names the parameter, and nothing is written."""
+    with Memory.open("memory:", settings=STORY_SETTINGS) as memory:
+        setting = Setting(memory, Path(), ExitStack())
+        checked: dict[str, int] = {}
+
+        def break_rules(endpoint: Endpoint, arguments: dict[str, Any]) -> None:
+            if endpoint.name in checked:
+                return
+            checked[endpoint.name] = 0
+            verb = verb_of(setting.scope, endpoint)
+            optional = inspect.signature(verb).parameters
+            values = {
+                name: value
+                for name, value in python_values(arguments).items()
+                if optional[name].default is Parameter.empty
+            }
+            if endpoint.name == "refs_capture":  # a short output is returned as it is
+                values["output"] = LONG_OUTPUT
+            before = exported(memory)
+            for name, hint in get_type_hints(method(endpoint), include_extras=True).items():
+                for wrong in () if name == "return" else wrong_values(hint):
+                    if (endpoint.name, name) in LENIENT:
+                        continue
+                    error = raised(Invalid, verb, **{**values, name: wrong})
+                    field = (error.field or "").partition("[")[0].partition(".")[0]
+                    assert field == FIELDS.get(name, name), (endpoint.name, name, wrong)
+                    checked[endpoint.name] += 1
+            assert exported(memory) == before, endpoint.name
+
+        list(run_story(library(setting), break_rules))
+    assert sum(checked.values()) > 1000
 
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen clock", "moving clock"])
@@ -165,6 +247,3 @@ def test_an_unknown_id_is_not_found() -> None:
 
         list(run_story(library(Setting(memory, Path(), ExitStack())), look))
     assert len(checked) > 40
-
-
-CREATING = {"state_set", "items_put", "entries_share"}

@@ -253,13 +253,8 @@ def test_invalid_documents_are_rejected(
     add = me.documents.add
     for call, field in (
         (lambda: add(" ", "plain"), "title"),
-        (lambda: add("T", "x", media="doc"), "media"),  # type: ignore[arg-type]
         (lambda: add("T", "x", media="pdf"), "media"),
-        (lambda: add("T", "x", path="a\nb"), "path"),
         (lambda: add("T", 1), "text"),  # type: ignore[arg-type]
-        (lambda: add(1, "x"), "title"),  # type: ignore[arg-type]
-        (lambda: me.documents.passages("x", seq=0), "seq"),
-        (lambda: me.documents.list(after="nonsense"), "after"),
     ):
         invalid(field, call)
     limited(MAX_DOCUMENT_BYTES=2000)
@@ -285,21 +280,11 @@ def test_an_empty_document(memory: Memory, me: Scope) -> None:
     assert problems(memory) == []
 
 
-def test_pages_of_a_list(me: Scope) -> None:
-    for n in range(7):
-        me.documents.add(f"T{n}", "x", path=f"{'a' if n < 5 else 'b'}/{n}")
-    seen, after = [], None
-    while True:
-        page = me.documents.list(prefix="a/", limit=2, after=after)
-        seen += [document.title for document in page]
-        if not (after := page.next):
-            break
-    assert seen == ["T4", "T3", "T2", "T1", "T0"]
+def test_filters_of_lists(me: Scope) -> None:
+    for n in range(4):
+        me.documents.add(f"T{n}", "x", path=f"{'a' if n < 2 else 'b'}/{n}")
+    assert [document.title for document in me.documents.list(prefix="a/")] == ["T1", "T0"]
     long = me.documents.add("Long", GUIDE)
-    first = me.documents.passages(long.id, limit=2)
-    assert [passage.seq for passage in me.documents.passages(long.id, limit=2, after=first.next)][
-        :1
-    ] == [3]
     assert [passage.seq for passage in me.documents.passages(long.id, seq=2, around=1)] == [1, 2, 3]
     with pytest.raises(NotFound) as error:
         me.documents.passages(long.id, seq=99)

@@ -132,11 +132,6 @@ def test_content_has_at_most_ten_thousand_characters(me: Scope, letter: str) -> 
     assert me.entries.counts() == {"core": 1, "journal": 1}
 
 
-@pytest.mark.parametrize("wrong", [None, 5, b"bytes", ["x"], {"text": "x"}])
-def test_content_must_be_text(me: Scope, wrong: Any) -> None:
-    invalid("content", me.entries.add, wrong)
-
-
 def test_content_is_sanitised(me: Scope) -> None:
     entry = me.entries.add("nul \x00 half \ud83d six \\u0000")
     assert me.entries.get(entry.id).content == "nul ␀ half � six \\u0000"
@@ -144,16 +139,9 @@ def test_content_is_sanitised(me: Scope) -> None:
 
 def test_other_invalid_input_is_rejected(me: Scope) -> None:
     calls: list[tuple[Callable[[], Any], str]] = [
-        (lambda: me.entries.add("x", kind="diary"), "kind"),  # type: ignore[arg-type]
         (lambda: me.entries.add("x", board="main"), "board"),
         (lambda: me.entries.add("x", kind="whiteboard", board=" "), "board"),
-        (lambda: me.entries.list(kind="all"), "kind"),  # type: ignore[arg-type]
         (lambda: me.entries.list(kind="core", board="main"), "board"),
-        (lambda: me.entries.list(limit=0), "limit"),
-        (lambda: me.entries.list(after="!"), "after"),
-        (lambda: me.entries.list(since=datetime(2026, 1, 1)), "since"),  # noqa: DTZ001, E501
-        (lambda: me.entries.list(search=5), "search"),  # type: ignore[arg-type]
-        (lambda: me.entries.get(""), "id"),
         (lambda: me.entries.share("b", []), "agents"),
         (lambda: me.entries.share("b", "scout"), "agents"),
         (lambda: me.entries.share("b", ["a", ""]), "agents"),
@@ -639,11 +627,6 @@ def test_remove_many_only_removes_own_entries(memory: Memory, me: Scope) -> None
     assert [entry.content for entry in memory.scope(tenant="other").entries.list()] == [
         "Elsewhere."
     ]
-
-
-@pytest.mark.parametrize("ids", [[], "an id", [""], ["x"] * 1001])
-def test_remove_many_rejects_invalid_ids(me: Scope, ids: Any) -> None:
-    invalid("ids", me.entries.remove_many, ids)
 
 
 def test_64_threads_add_without_loss(memory: Memory) -> None:

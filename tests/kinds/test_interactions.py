@@ -18,7 +18,6 @@ import pytest
 from memorist import Memory, Scope
 from memorist.base.errors import Invalid
 from memorist.kinds.interactions import By, Interaction, Split, Total
-from testkit.failures import invalid
 from testkit.memories import scope_of
 
 START = 1_760_000_000_000_000
@@ -226,13 +225,6 @@ def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interacti
                 assert scope.interactions.list(limit=1000, **choice).items == newest
 
 
-@pytest.mark.parametrize(
-    ("by", "split"), [("model", "model"), ("day", "hour"), ("day", ""), ("day", ["model"])]
-)
-def test_invalid_split_is_rejected(me: Scope, by: Any, split: Any) -> None:
-    invalid("split", me.interactions.totals, by, split=split)
-
-
 @pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
 def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
     """A measured value, never an interpolated one."""
@@ -286,14 +278,3 @@ def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: 
     assert [call.latency_ms for call in me.interactions.list(since=local)] == [3, 2]
     assert [call.latency_ms for call in me.interactions.list(until=local)] == [1]
     assert [call.created_at for call in me.interactions.list(until=local)] == [at(midnight - 1)]
-
-
-def test_a_naive_datetime_is_rejected(me: Scope) -> None:
-    naive = datetime(2026, 1, 1)
-    for field in ("since", "until"):
-        moment: dict[str, Any] = {field: naive}
-        for call in (
-            lambda m=moment: me.interactions.list(**m),
-            lambda m=moment: me.interactions.totals(**m),
-        ):
-            invalid(field, call)

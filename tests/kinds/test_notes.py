@@ -250,14 +250,6 @@ def test_a_document_has_a_maximum_size(
     assert len(me.notes.changes()) == 1
 
 
-@pytest.mark.parametrize("wrong", [None, 3, b"x", ["x"]])
-def test_text_must_be_a_string(me: Scope, wrong: Any) -> None:
-    for call in (me.notes.overwrite, me.notes.append, me.notes.prepend, me.notes.delete_section):
-        with pytest.raises(Invalid, match="must be text"):
-            call(wrong)
-    assert me.notes.read() == EMPTY_NOTE
-
-
 HOSTILE = [
     "'; drop table notes; --",
     "{tenant} %s :tenant $1 ${x}",
@@ -470,13 +462,6 @@ def test_a_waiting_client_sees_the_first_version(me: Scope) -> None:
         time.sleep(0.05)
         me.notes.append("first")
         assert [version.text for version in waiting.result(60)] == ["first"]
-
-
-def test_wait_is_bounded(me: Scope) -> None:
-    for wrong in (-1, float("nan"), float("inf"), "5"):
-        invalid("wait", me.notes.changes, wait=wrong)
-    invalid("wait", me.notes.changes, wait=301)
-    invalid("after", me.notes.changes, after=-1)
 
 
 # -- the tool -----------------------------------------------------------------------------------------------------------

@@ -66,6 +66,19 @@ def test_json_text_is_stored_verbatim(me: Scope) -> None:
     assert me.state.get("k").raw == '{ "a" : 1.0 }'
 
 
+def test_set_replaces_and_increments_the_version(timed: Memory, now: Now) -> None:
+    """Upsert, with versions and times."""
+    me = scope_of(timed, "ada", "scout")
+    first = me.state.set("theme", "dark", ttl=60)
+    assert (first.version, first.created_at, first.updated_at) == (1, at(START), at(START))
+    assert first.expires_at == at(START + 60 * SECOND)
+    now.micros += 5
+    second = me.state.set("theme", "light")
+    assert (second.version, second.created_at, second.updated_at) == (2, at(START), at(START + 5))
+    assert second.expires_at is None
+    assert me.state.get("theme") == second == next(iter(me.state.list()))
+
+
 # -- areas ------------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +174,31 @@ def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
         assert me.state.get("k").value == 1
         now.micros = end
         assert keys(me) == []
+
+
+def test_an_expired_key_behaves_like_an_absent_one(timed: Memory, now: Now) -> None:
+    """P10: setting it creates a new key, whether or not it was purged."""
+    me = scope_of(timed, "ada", "scout")
+    me.state.set("k", "old", ttl=1)
+    now.micros += SECOND
+    new = me.state.set("k", "new", if_version=0, ttl=1)
+    assert (new.value, new.created_at) == ("new", at(now.micros))
+    assert new.expires_at == at(now.micros + SECOND)
+    now.micros += SECOND
+    assert me.state.set("k", "newer").created_at == at(now.micros)
+    raised(WrongVersion, me.state.set, "k", "newest", if_version=0)
+
+
+def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> None:
+    me = scope_of(timed, "ada", "scout")
+    me.state.set("k", 1, ttl=10)
+    now.micros += 9 * SECOND
+    me.state.set("k", 2, ttl=10)
+    now.micros += 9 * SECOND
+    assert me.state.get("k").value == 2
+    me.state.set("k", 3)
+    now.micros += 10**15
+    assert me.state.get("k").value == 3
 
 
 def test_purge_removes_only_expired_keys(timed: Memory, now: Now) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -360,7 +360,8 @@ Scope.verbs = collect_verbs(Scope)
 
 def _searchable(kinds: Sequence[str]) -> list[str]:
     """Return kind names without duplicates; raise Invalid for a kind that cannot be searched."""
-    names = [kinds] if isinstance(kinds, str) else list(dict.fromkeys(kinds))
+    is_one = isinstance(kinds, str) or not isinstance(kinds, Iterable)
+    names = [kinds] if is_one else list(dict.fromkeys(kinds))
     unknown = [name for name in names if name not in SEARCHABLE_KINDS]
     if names and not unknown:
         return names

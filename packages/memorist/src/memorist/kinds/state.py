@@ -303,7 +303,7 @@ class State(Kind):
         after: str | None = None,
     ) -> Page[Item]:
         """Return the keys of an area that start with a prefix, in order."""
-        if prefix:
+        if prefix != "":
             canonical.key(prefix, "prefix")
         size = self._limit(limit)
         (start,) = decode_cursor(after, [str]) if after else ("",)

@@ -229,7 +229,7 @@ class Documents(Kind):
         prefix: only documents whose path starts with it
         """
         size = self._limit(limit)
-        if prefix:
+        if prefix != "":
             canonical.key(prefix, "prefix")
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
         rows = self._read_rows(

@@ -515,6 +515,8 @@ class Entries(Kind):
     def _decide(self, verb: str, id: str, decision: Review, if_version: int | None) -> Entry:
         """Write a person's decision about an entry."""
         canonical.key(id, "id")
+        if if_version is not None:
+            canonical.check_integer(if_version, "if_version")
         review.require_person(self._owner)
 
         def work(tx: Transaction) -> Entry:

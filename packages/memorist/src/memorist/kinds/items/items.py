@@ -450,6 +450,7 @@ class Items(Kind):
         id = item_index_id(self._area, place, key)
         canonical.within(id, "place", MAX_ID_BYTES)
         raw = canonical.dump(change.value, "value", limits.MAX_ITEM_BYTES, policy)
+        fields = None if change.fields is None else records.fields_json(change.fields)
         texts: Sequence[str] = ()
         if change.fields is None or change.fields or not isinstance(change.value, Mapping):
             value = json.loads(raw)
@@ -462,7 +463,6 @@ class Items(Kind):
         if change.ttl is not None:
             # The limit leaves centuries before a refresh could pass the end of the calendar.
             ttl = clock.after(_MAX_TTL_BASE, change.ttl, "ttl") - _MAX_TTL_BASE
-        fields = None if change.fields is None else records.fields_json(change.fields)
         return ItemChange(
             place,
             key,
