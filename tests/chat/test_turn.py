@@ -31,9 +31,9 @@ from memorist.base.settings import Settings
 from memorist.chat import turn, turn_lock
 from memorist.chat.events import Answer, ChatEvent
 from memorist.chat.turn import TurnInput
-from memorist.models import Model, Models, RemoteModel
+from memorist.models import Model, Models
 from memorist.storage import leases
-from memorist.testing import FailingModel, ModelRequest, ScriptedModel, calling
+from memorist.testing import ModelRequest, ScriptedModel, calling
 from testkit.databases import SETTINGS, one_engine
 from testkit.failures import invalid, raised
 from testkit.faults import with_faults
@@ -288,14 +288,6 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
     assert again.tokens_out == done.tokens_out
     assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
     assert len(talk.model.requests) == 2
-
-
-@one_engine
-def test_a_key_is_for_one_request(chat: Any) -> None:
-    talk = chat("Yes.")
-    talk.say("One.", key="k")
-    raised(KeyReused, talk.say, "Two.", key="k")
-    assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
 
 
 def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
@@ -662,59 +654,6 @@ def test_turns_of_one_session_are_ordered_between_processes(
     assert [text for _, text in texts[1::2]] == [f"About {text}" for _, text in texts[::2]]
 
 
-STREAMS = [
-    "500",
-    "429",
-    "reset",
-    "early",
-    "stream-error",
-    "invalid-json",
-    "empty",
-    "html",
-    "huge",
-    "junk",
-    "refused",
-    "hang",
-]
-
-
-@pytest.mark.parametrize("how", STREAMS)
-def test_a_misbehaving_service_leaves_only_the_message(
-    tmp_path: Any, how: str, limited: Limited
-) -> None:
-    """Through a complete turn: typed, never a partial answer, and a retry with the key
-    completes.
-    """
-    with FakeService("In Turin, as she said.", retry_after=60) as service:
-        limited(MODEL_RETRIES=0)
-        settings = Settings(
-            model="gpt-5-mini",
-            base_url=service.url,
-            api_key="k" * 20,
-            model_seconds=2 if how == "hang" else 20,
-        )
-        with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=replace(settings)) as memory:
-            assert isinstance(memory.services.models.main, RemoteModel)
-            me = scope_of(memory, "ada", "scout")
-            session = me.sessions.add().id
-            service.misbehave(how)
-            raised(
-                ModelError,
-                turn.run_turn,
-                me,
-                session,
-                TurnInput("Where?", key="k"),
-                emit=lambda event: None,
-            )
-            assert [message.role for message in me.messages.list(session)] == ["user"]
-            service.misbehave("")
-            assert (
-                turn.run_turn(me, session, TurnInput("Where?", key="k")).text
-                == "In Turin, as she said."
-            )
-            assert [message.role for message in me.messages.list(session)] == ["user", "assistant"]
-
-
 @pytest.mark.parametrize("how", ["injection", "babble"])
 def test_model_output_is_data(tmp_path: Any, how: str) -> None:
     """An answer with instructions or a forged placeholder is stored as text, and forges
@@ -744,12 +683,6 @@ def test_a_model_without_converse_is_reported(chat: Any) -> None:
     talk = chat(model=Old())
     with pytest.raises(ModelError, match="no method `converse`"):
         talk.say()
-
-
-@one_engine
-def test_the_failing_model_double(chat: Any) -> None:
-    talk = chat(model=FailingModel())
-    raised(ModelUnavailable, talk.say)
 
 
 @one_engine

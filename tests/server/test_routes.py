@@ -70,16 +70,6 @@ def test_every_endpoint_has_a_route(app: Starlette) -> None:
 
 
 @one_engine
-def test_status_of_create_remove_and_missing(http: TestClient) -> None:
-    response = http.post("/api/sessions", json={"id": "trip", "label": "A trip"})
-    assert (response.status_code, response.json()["label"]) == (201, "A trip")
-    assert http.get("/api/sessions/trip").json() == response.json()
-    gone = http.delete("/api/sessions/trip")
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert_problem(http.get("/api/sessions/trip"), 404, None, "trip")
-
-
-@one_engine
 def test_lists_are_pages(http: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"})
     http.post(
@@ -263,12 +253,6 @@ def test_an_idempotency_key_has_its_effect_once(http: TestClient) -> None:
         http.post("/api/entries", json={"content": "x"}, headers={"Idempotency-Key": "k" * 600}),
         413,
     )
-
-
-def test_a_failed_request_can_be_retried_with_its_key(http: TestClient) -> None:
-    once = {"Idempotency-Key": "k"}
-    assert_problem(http.post("/api/entries", json={"content": " "}, headers=once), 422)
-    assert http.post("/api/entries", json={"content": "x"}, headers=once).status_code == 201
 
 
 # -- contents ---------------------------------------------------------------------------------------------------------

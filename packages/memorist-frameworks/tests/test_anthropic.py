@@ -418,26 +418,6 @@ def test_concurrent_edits_are_all_stored(me: Scope, memory: Memory) -> None:
 
 
 @one_engine
-def test_files_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
-    """Each user has separate files, and so has the tenant; search finds their content."""
-    others = [
-        memory.scope(tenant="acme", user="bob"),
-        memory.scope(tenant="other", user="ada"),
-        memory.scope(tenant="acme"),
-    ]
-    MemoristMemoryTool(me).call(
-        {"command": "create", "path": "/memories/a", "file_text": "The harbour of Lisbon"}
-    )
-    for scope in others:
-        assert "does not exist" in told(
-            MemoristMemoryTool(scope), {"command": "view", "path": "/memories/a"}
-        )
-        assert not scope.items.search("Lisbon")
-    ((item, _),) = me.items.search("Lisbon")
-    assert (item.place, item.key) == (("memory_tool",), "a")
-
-
-@one_engine
 def test_a_missing_store(memory: Memory, me: Scope) -> None:
     """Every command reports it, and touches nothing else at a place of that name."""
     theirs = Stores(memory.scope(tenant="acme", user="bob"), "a test").create({"name": "Files"})[

@@ -34,7 +34,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_postgres import PostgresChatMessageHistory
 
 from memorist import Memory, Scope
-from memorist.base.errors import AlreadyExists, Invalid
+from memorist.base.errors import Invalid
 from memorist_frameworks.langchain import MemoristChatMessageHistory
 from testkit.databases import one_engine
 
@@ -153,23 +153,6 @@ def test_a_cleared_history_is_empty_and_continues(me: Scope) -> None:
     fresh = history(me, "fresh")
     fresh.messages = [HumanMessage("six")]
     assert [message.content for message in fresh.messages] == ["six"]
-
-
-@one_engine
-def test_histories_are_isolated_by_user(memory: Memory) -> None:
-    """The scope has the user, whatever session is named."""
-    history(memory.scope(tenant="acme", user="ada", agent="scout")).add_user_message("my secret")
-    for other in (
-        memory.scope(tenant="acme", user="bob", agent="scout"),
-        memory.scope(tenant="globex", user="ada", agent="scout"),
-    ):
-        assert history(other).messages == []
-        history(other).clear()
-    with pytest.raises(AlreadyExists, match="belongs to another user"):
-        history(memory.scope(tenant="acme", user="bob", agent="scout")).add_user_message(
-            "let me in"
-        )
-    assert len(history(memory.scope(tenant="acme", user="ada", agent="scout")).messages) == 1
 
 
 @one_engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +34,7 @@ from memorist import Memory, Scope
 from memorist.base.errors import Busy, Invalid
 from memorist.jobs.embed import lag
 from memorist.search.embedders import embed_texts
-from memorist_frameworks.langgraph import AsyncMemoristStore, LangChainEmbedder, MemoristStore
+from memorist_frameworks.langgraph import LangChainEmbedder, MemoristStore
 from memorist_frameworks.langgraph import store as store_module
 from memorist_frameworks.namespaces import readable_name, stored
 from testkit.clock import Now
@@ -513,25 +512,6 @@ def test_users_are_isolated(memory: Memory) -> None:
     assert bob.list_namespaces() == []
     assert [item.value for item in everybody.search((), query="ada")] == [{"of": "all"}]
     assert MemoristStore(memory.scope(tenant="other", user="ada")).get(("m",), "k") is None
-
-
-@one_engine
-def test_many_concurrent_awaits(me: Scope) -> None:
-    async def use(store: BaseStore) -> None:
-        await asyncio.gather(
-            *(store.aput(("n", str(n % 5)), f"k{n}", {"n": n}) for n in range(100))
-        )
-        result = await asyncio.gather(*(store.aget(("n", str(n % 5)), f"k{n}") for n in range(100)))
-        assert [item.value["n"] for item in result if item] == list(range(100))
-        assert len(await store.asearch(("n",), limit=200)) == 100
-        await asyncio.gather(*(store.adelete(("n", str(n % 5)), f"k{n}") for n in range(100)))
-        assert await store.alist_namespaces() == []
-
-    async def both() -> None:
-        await use(MemoristStore(me))
-        await use(AsyncMemoristStore(me))
-
-    asyncio.run(both())
 
 
 # -- an agent -------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from openai.types.responses import (
 )
 
 from memorist import Memory
-from memorist.base.errors import AlreadyExists, Invalid, NotFound
+from memorist.base.errors import NotFound
 from memorist_frameworks.openai_agents import MemoristSession
 from testkit.databases import SETTINGS, one_engine
 from testkit.openai_items import ITEMS
@@ -350,21 +350,6 @@ def test_stored_content_cannot_change_its_role(memory: Memory) -> None:
     ):
         ours.scope.messages.append("talk", "user", content)
     assert {item.get("role") for item in asyncio.run(ours.get_items())} == {"user"}
-
-
-@one_engine
-def test_sessions_are_isolated_by_user(memory: Memory) -> None:
-    """The scope has the user; sessions of others are neither read nor written."""
-    asyncio.run(session(memory).add_items([{"role": "user", "content": "Mine."}]))
-    other = MemoristSession(memory.scope(tenant="acme", user="bob", agent="scout"), "talk")
-    assert asyncio.run(other.get_items()) == []
-    assert asyncio.run(other.pop_item()) is None
-    asyncio.run(other.clear_session())
-    with pytest.raises(AlreadyExists, match="belongs to another user"):
-        asyncio.run(other.add_items([{"role": "user", "content": "Theirs."}]))
-    with pytest.raises(Invalid, match=r"items\[1\]"):
-        asyncio.run(session(memory).add_items([{"role": "user", "content": "x"}, "no item"]))  # type: ignore[list-item]
-    assert asyncio.run(session(memory).get_items()) == [{"role": "user", "content": "Mine."}]
 
 
 # -- at once, and stopped -------------------------------------------------------------------------------------------------
