@@ -15,7 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from memorist import Memory
-from memorist.base.errors import KeyReused, Unreachable
+from memorist.base.errors import KeyReused, SettingsError, Unreachable
 from memorist.storage import migrate
 from memorist.storage.postgres.engine import PostgresDatabase
 from testkit.databases import SETTINGS, new_database
@@ -71,6 +71,19 @@ def test_a_pooler_is_detected_and_prepared_statements_are_off(
     with Memory.open(direct_url, settings=SETTINGS) as direct:
         assert isinstance(direct.database, PostgresDatabase)
         assert direct.database._primary.prepares
+
+
+def test_tables_are_not_rewritten_through_a_pooler(
+    memory: Memory, direct_url: str, pooler: int
+) -> None:
+    """The settings of the rewrite would stay with a connection that others get."""
+    with pytest.raises(SettingsError) as error:
+        memory.database.plan_rewrite()
+    assert error.value.where == "owner_database"
+    settings = replace(SETTINGS, owner_database=direct_url)
+    with Memory.open(through_pooler(direct_url, pooler), settings=settings) as with_owner:
+        assert with_owner.database.plan_rewrite()
+        assert with_owner.database.rewrite(lambda done, total: None).is_complete
 
 
 def test_the_main_flows_of_every_kind(memory: Memory, direct_url: str) -> None:

@@ -236,7 +236,8 @@ function Erased({ receipt }: { receipt: Receipt }) {
         {removed.length
           ? `Removed rows: ${removed.map(([table, amount]) => `${table} ${count(amount)}`).join(", ")}.`
           : "There was nothing to remove."}
-        {!receipt.compacted && " Some deleted data is still in the database files; “memorist erase --compact” clears it."}
+        {!receipt.compacted &&
+          " Some deleted data is still in the database files; “memorist erase --compact” clears it."}
       </p>
     </section>
   );

@@ -71,6 +71,13 @@ def plan(connection: Connection) -> str:
             problem=f"must connect as the role that owns the tables, {owner}, to rewrite them; "
             f"{role} may not. Nothing was erased",
         )
+    if connection.execute("select pg_backend_pid()").fetchone() != (connection.info.backend_pid,):
+        # Settings of the connection would stay with the pooler, for others.
+        raise SettingsError(
+            where="owner_database",
+            problem="must be the address of the server and not of a pooler, to rewrite the tables. "
+            "Nothing was erased",
+        )
     count, size, largest = connection.execute(_SIZES, (SCHEMA,)).fetchone() or (0, "", "")
     return (
         f"Then it rewrites the {count} tables of the database ({size}), one after the other. While a table is "
@@ -81,24 +88,19 @@ def plan(connection: Connection) -> str:
 
 def rewrite(connection: Connection, progress: Progress) -> tuple[str, ...]:
     """Rewrite all tables with their indexes and statistics; return where deleted words remain."""
-    # These settings would stay with a pooler's connection, so they end with this function.
     connection.execute("set lock_timeout = '200ms'; set statement_timeout = 0")
-    try:
-        mark = _next_transaction(connection)
-        # The smallest one first: it shows whether a transaction can still see deleted rows.
-        tables = [str(name) for (name,) in connection.execute(_TABLES, (SCHEMA,)).fetchall()]
-        for number, table in enumerate(tables):
-            progress(number, len(tables))
-            _rewrite(connection, Identifier(SCHEMA, table), mark)
-        progress(len(tables), len(tables))
-        has_statistics = connection.execute(_IS_SUPERUSER).fetchone() != (True,)
-        if not has_statistics:
-            connection.execute(_EMPTY_TABLES_STATISTICS, (SCHEMA,))
-            statistics = Identifier("pg_catalog", "pg_statistic")
-            _rewrite(connection, statistics, _next_transaction(connection))
-    finally:
-        if not connection.closed:
-            connection.execute("reset lock_timeout; reset statement_timeout")
+    mark = _next_transaction(connection)
+    # The smallest one first: it shows whether a transaction can still see deleted rows.
+    tables = [str(name) for (name,) in connection.execute(_TABLES, (SCHEMA,)).fetchall()]
+    for number, table in enumerate(tables):
+        progress(number, len(tables))
+        _rewrite(connection, Identifier(SCHEMA, table), mark)
+    progress(len(tables), len(tables))
+    has_statistics = connection.execute(_IS_SUPERUSER).fetchone() != (True,)
+    if not has_statistics:
+        connection.execute(_EMPTY_TABLES_STATISTICS, (SCHEMA,))
+        statistics = Identifier("pg_catalog", "pg_statistic")
+        _rewrite(connection, statistics, _next_transaction(connection))
     with suppress(errors.InsufficientPrivilege):  # the server does it after checkpoint_timeout
         connection.execute("checkpoint")
     remnants = (*_remnants_of_log(connection), _STATEMENTS)
