@@ -318,7 +318,8 @@ def against_saver(
 ) -> None:
     """Measure adding a step, adding its writes, and reading the newest step of a thread."""
     ours = import_module("memorist_frameworks.langgraph").MemoristSaver(me)
-    write = import_module("memorist.kinds.checkpoints.checkpoint").Write
+    write = import_module("memorist_frameworks.checkpoints.checkpoint").Write
+    plain = import_module("memorist_frameworks.checkpoints.checkpoints").checkpoints_of(me)
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
     engine = "PostgreSQL" if name.startswith("Postgres") else "SQLite"
     which = f"MemoristSaver, {engine}, {size:,} steps"
@@ -344,7 +345,7 @@ def against_saver(
         }
         state = dump({key: item for key, item in created.items() if key != "channel_values"})
         versions, parent = created["channel_versions"], last["configurable"]["checkpoint_id"]
-        me.checkpoints.add(
+        plain.add(
             str(size),
             created["id"],
             state,
@@ -356,9 +357,9 @@ def against_saver(
 
     def add_writes() -> None:
         writes = [write(f"{next(tasks)}", n, "n", dump(n), "") for n in range(2)]
-        me.checkpoints.write(str(size), last["configurable"]["checkpoint_id"], writes)
+        plain.write(str(size), last["configurable"]["checkpoint_id"], writes)
 
-    checkpoint = me.checkpoints.get(f"{size}")
+    checkpoint = plain.get(f"{size}")
     for case in (
         Case(
             f"{which}: put",
@@ -381,7 +382,7 @@ def against_saver(
         Case(
             f"{which}: get_tuple",
             lambda: ours.get_tuple(at),
-            lambda: me.checkpoints.get(f"{size}"),
+            lambda: plain.get(f"{size}"),
             (Other(name, lambda: theirs.get_tuple(at)),),
             objects=lambda: [
                 load(item) for item in (checkpoint.state, *checkpoint.values.values())

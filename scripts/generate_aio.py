@@ -65,7 +65,7 @@ def generate() -> str:
         module = defining_module(kind, imports)
         tree = parse(module)
         imports = {**imports_of(tree, module), **imports}
-        verbs = [stub(method) for method in verbs_of(class_of(tree, kind))]
+        verbs = [stub(method) for method in verbs_of(class_of(tree, kind))] or ["    ..."]
         classes += ["@type_check_only", f"class Async{kind}:", *verbs]
     admin_attributes = [f"    {name}: Async{kind}" for name, kind in admin_kinds.items()]
     init = "    def __init__(self, administration: Administration, threads: WorkerThreads) -> None: ..."

@@ -14,9 +14,10 @@ from typing import Any
 
 from memorist import JsonText, Memory, NewMessage, Scope
 from memorist.kinds import KINDS
-from memorist.kinds.checkpoints.checkpoint import Write
 from memorist.kinds.graph import GraphEntity, Observations, Relation
 from memorist.kinds.summaries import Summaries
+from memorist_frameworks.checkpoints.checkpoint import Write
+from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.story import VERBS, complete_story
 
 KEEP = "canary"
@@ -187,7 +188,7 @@ def make_checkpoints(me: Scope, mark: str) -> None:
     )
     values = {("said", "1.5"): ("bytes", b"\xff" + mark.encode())}
     payload = {"run_id": f"run of {mark}", "n": 1.5}
-    me.checkpoints.add(
+    checkpoints_of(me).add(
         thread,
         "1",
         ("bytes", mark.encode()),
@@ -195,9 +196,9 @@ def make_checkpoints(me: Scope, mark: str) -> None:
         versions={"said": "1.5"},
         values=values,
     )
-    me.checkpoints.add(thread, "2", ("null", b""), parent="1", versions={"said": "1.5"})
-    me.checkpoints.write(thread, "1", [written], ns=f"inner:{mark}|é")
-    me.checkpoints.write(thread, "2", [written])
+    checkpoints_of(me).add(thread, "2", ("null", b""), parent="1", versions={"said": "1.5"})
+    checkpoints_of(me).write(thread, "1", [written], ns=f"inner:{mark}|é")
+    checkpoints_of(me).write(thread, "2", [written])
 
 
 def make_graph(me: Scope, mark: str) -> None:

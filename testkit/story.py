@@ -21,7 +21,6 @@ from memorist.base.canonical import JsonText
 from memorist.base.verbs import Effect, Endpoint
 from memorist.cli.verb_commands import add_verb, values_of
 from memorist.kinds import KINDS
-from memorist.kinds.checkpoints.checkpoint import Write
 from memorist.kinds.graph import GraphEntity, Observations, Relation
 from memorist.kinds.items import Drop, Put
 from memorist.memory import Scope
@@ -299,32 +298,8 @@ STORY = (
     step("graph_forget", observations=[Observations("Ada", ["likes tea"])]),
     step("graph_unrelate", relations=[Relation("Ada", "Bob", "knows")]),
     step("graph_remove_many", names=["Bob"]),
-    step(
-        "checkpoints_add",
-        thread="thread",
-        id="1",
-        state=("null", b""),
-        metadata={"run_id": "run"},
-        versions={"said": "1"},
-        values={("said", "1"): ("bytes", b"\xff")},
-    ),
-    step("checkpoints_add", thread="thread", id="2", state=("bytes", b"s"), parent="1"),
-    step("checkpoints_add", thread="thread", id="2", state=("null", b""), ns="inner"),
-    step(
-        "checkpoints_write",
-        thread="thread",
-        id="1",
-        writes=[Write("task", 0, "said", ("bytes", b"w"), "path")],
-    ),
-    step("checkpoints_get", thread="thread"),
-    step("checkpoints_list", thread="thread", ns="", before="9", where={"run_id": "run"}),
-    step("checkpoints_trace", thread="thread", id="2", channels=["said"]),
-    step("checkpoints_duplicate", thread="thread", target="copy"),
-    step("checkpoints_prune", thread="copy"),
 )
 ENDING = (
-    step("checkpoints_remove_runs", runs=["run"]),
-    step("checkpoints_remove", thread="thread"),
     step("messages_remove", session="a/trip", seq=3),
     step("messages_pop", session="a/trip"),
     step("messages_list", session="a/trip", limit=4),

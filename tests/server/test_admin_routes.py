@@ -18,6 +18,7 @@ from memorist.admin.principal import PERMISSIONS
 from memorist.admin.users import first_user
 from memorist.kinds.graph import GraphEntity
 from memorist.server.http.app import create_app
+from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.apps import HERE, URL, Calling
 from testkit.databases import one_engine
 from testkit.keys import create_key
@@ -265,7 +266,7 @@ def test_users_with_data_of_any_kind_are_listed(http: TestClient, memory: Memory
     writes: dict[str, Callable[[Scope], object]] = {
         "Élodie": lambda scope: scope.items.put(["prefs"], "theme", {"dark": True}),
         "graph": lambda scope: scope.graph.add([GraphEntity("g1", "city")]),
-        "thread": lambda scope: scope.checkpoints.add("t1", "c1", ("bytes", b"x")),
+        "thread": lambda scope: checkpoints_of(scope).add("t1", "c1", ("bytes", b"x")),
         "called": lambda scope: scope.interactions.add("r", "m", latency_ms=1),
     }
     for user, write in writes.items():

@@ -21,6 +21,7 @@ from memorist.kinds.kind import Owner
 from memorist.memory import TABLES as ALL
 from memorist.storage.sqlite import maintenance
 from memorist.storage.transfer.erase import NOT_REACHED_OF_AGENT, hash_subject
+from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.databases import SETTINGS
 from testkit.rows import fill, hashes, raw
 
@@ -104,7 +105,7 @@ def fill_audited(memory: Memory, word: str) -> None:
     scope("summaries_fold").summaries.fold(session, force=True)
     scope("save_turn").save_turn(session, [{"role": "user", "content": word}], key=word)
     scope("interactions_add").interactions.add(word, word, error=word, session=session)
-    scope("checkpoints_add").checkpoints.add(
+    checkpoints_of(scope("checkpoints_add")).add(
         word,
         word,
         ("json", word.encode()),

@@ -14,6 +14,7 @@ from memorist.kinds.items import Put
 from memorist.storage.database import Transaction
 from memorist.storage.postgres import pipeline
 from memorist.storage.postgres.connections import PostgresConnection
+from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.databases import SERVERS
 
 COUNT = "select count(*) from agents where tenant = :tenant"
@@ -77,8 +78,8 @@ def test_a_verb_takes_few_round_trips(me: Scope, round_trips: Callable[..., int]
     assert round_trips(lambda: me.items.get(("a",), "b")) == 1
     state = ("json", b"{}")
     values = {("n", "1"): state, ("messages", "1"): state}
-    assert round_trips(lambda: me.checkpoints.add("t", "1", state, values=values)) == 1
-    assert round_trips(lambda: me.checkpoints.get("t")) == 1
+    assert round_trips(lambda: checkpoints_of(me).add("t", "1", state, values=values)) == 1
+    assert round_trips(lambda: checkpoints_of(me).get("t")) == 1
 
 
 def test_one_round_trip_has_every_sent_statement(memory: Memory, round_trips: Any) -> None:

@@ -26,6 +26,7 @@ from langgraph.types import Command, interrupt
 
 from memorist import Memory, Scope
 from memorist.base.errors import Invalid
+from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from memorist_frameworks.langgraph import MemoristSaver
 from testkit.databases import one_engine
 
@@ -242,7 +243,7 @@ def test_pickle_is_rejected(me: Scope) -> None:
     pickling = MemoristSaver(me, serde=JsonPlusSerializer(pickle_fallback=True))
     with pytest.raises(Invalid, match="pickle"):
         pickling.put(on("t", checkpoint_ns=""), checkpoint, {}, {"own": "1"})
-    me.checkpoints.add("t", "2", ("pickle", b"cos\nsystem\n(S'true'\ntR."))
+    checkpoints_of(me).add("t", "2", ("pickle", b"cos\nsystem\n(S'true'\ntR."))
     with pytest.raises(Invalid, match="pickle"):
         pickling.get_tuple(on("t"))
 

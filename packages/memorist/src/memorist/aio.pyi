@@ -70,12 +70,6 @@ from memorist.kinds.agents import (
     Color,
     Icon,
 )
-from memorist.kinds.checkpoints.checkpoint import (
-    Checkpoint,
-    Traced,
-    Typed,
-    Write,
-)
 from memorist.kinds.consolidations.consolidations import (
     Consolidation,
     Target,
@@ -770,48 +764,7 @@ class AsyncTurns:
         """Return the turns of a session, newest first; with `seq`, only those of one message."""
 
 @type_check_only
-class AsyncCheckpoints:
-    async def add(
-        self,
-        thread: str,
-        id: str,
-        state: Typed,
-        *,
-        ns: str = "",
-        parent: str | None = None,
-        metadata: Json = None,
-        versions: Mapping[str, str] | None = None,
-        values: Mapping[tuple[str, str], Typed] | None = None,
-    ) -> None:
-        """Store a step with its new values, by channel and version; replace one of the same id."""
-    async def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
-        """Store what tasks wrote after a step."""
-    async def get(self, thread: str, *, ns: str = "", id: str | None = None) -> Checkpoint:
-        """Return one step of a thread, the newest if no `id` is given."""
-    async def list(
-        self,
-        thread: str | None = None,
-        *,
-        ns: str | None = None,
-        id: str | None = None,
-        before: str | None = None,
-        where: Mapping[str, Json] | None = None,
-        limit: int = 100,
-        after: str | None = None,
-    ) -> Page[Checkpoint]:
-        """Return the steps of a thread, or of every thread, newest first."""
-    async def trace(
-        self, thread: str, id: str, channels: Sequence[str], *, ns: str = ""
-    ) -> dict[str, Traced]:
-        """Return how channels got their values at a step, from the writes of its ancestors."""
-    async def remove(self, thread: str) -> None:
-        """Remove a thread: all its namespaces, steps, values and writes."""
-    async def remove_runs(self, runs: Sequence[str]) -> int:
-        """Remove the steps of these runs, in every thread, and return their number."""
-    async def prune(self, thread: str) -> int:
-        """Remove the steps of a thread that its newest ones do not need, and return their number."""
-    async def duplicate(self, thread: str, target: str) -> int:
-        """Copy a thread with everything in it to another, and return its number of steps."""
+class AsyncCheckpointTables: ...
 
 @type_check_only
 class AsyncApiKeys:
@@ -941,7 +894,7 @@ class AsyncScope:
     graph: AsyncGraphs
     interactions: AsyncInteractions
     turns: AsyncTurns
-    checkpoints: AsyncCheckpoints
+    checkpoints: AsyncCheckpointTables
     @property
     def admin(self) -> AsyncAdministration: ...
     def __init__(self, scope: Scope, threads: WorkerThreads) -> None: ...

@@ -45,7 +45,7 @@ from memorist.jobs.reindex import Reindexed, catch_up, reindex
 from memorist.jobs.status import DatabaseStatus
 from memorist.kinds import KINDS, SEARCHABLE_KINDS, scope_search, trust
 from memorist.kinds.agents import NO_TOOLS, Agents
-from memorist.kinds.checkpoints.checkpoints import Checkpoints
+from memorist.kinds.checkpoints import CheckpointTables
 from memorist.kinds.consolidations import Consolidations
 from memorist.kinds.documents import Documents
 from memorist.kinds.entries import Entries
@@ -198,7 +198,7 @@ class Scope:
         self.graph = Graphs(services, owner)
         self.interactions = Interactions(services, owner)
         self.turns = Turns(services, owner)
-        self.checkpoints = Checkpoints(services, owner)
+        self.checkpoints = CheckpointTables(services, owner)
 
     @property
     def admin(self) -> Administration:

@@ -16,9 +16,10 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from memorist.base.errors import Invalid, NotFound
-from memorist.kinds.checkpoints.checkpoint import Checkpoint as StoredCheckpoint
-from memorist.kinds.checkpoints.checkpoint import Typed, Write
 from memorist.memory import Scope
+from memorist_frameworks.checkpoints.checkpoint import Checkpoint as StoredCheckpoint
+from memorist_frameworks.checkpoints.checkpoint import Typed, Write
+from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from memorist_frameworks.require import require_extra, require_local_scope
 
 with require_extra("langgraph"):
@@ -56,7 +57,7 @@ class MemoristSaver(BaseCheckpointSaver[str]):
 
     def __init__(self, scope: Scope, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
-        self._checkpoints = require_local_scope(scope).checkpoints
+        self._checkpoints = checkpoints_of(require_local_scope(scope))
         self._loadable: frozenset[tuple[str, str]] = frozenset()  # classes that were read once
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -4,7 +4,7 @@ KINDS lists them in the order in which an import can insert their rows.
 """
 
 from memorist.kinds.agents import Agents
-from memorist.kinds.checkpoints.checkpoints import Checkpoints
+from memorist.kinds.checkpoints import CheckpointTables
 from memorist.kinds.consolidations import Consolidations
 from memorist.kinds.documents import Documents
 from memorist.kinds.entries import Entries
@@ -37,7 +37,7 @@ KINDS: tuple[type[Kind], ...] = (
     Graphs,
     Interactions,
     Turns,
-    Checkpoints,
+    CheckpointTables,
 )
 
 SEARCHABLE_KINDS = tuple(kind.name for kind in KINDS if kind.findable)

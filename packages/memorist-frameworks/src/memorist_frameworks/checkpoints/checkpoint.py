@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,12 +60,6 @@ class Traced:
 
     seed: Typed | None
     writes: Sequence[Write]
-
-
-def digest(user: str, thread: str, ns: str) -> str:
-    """Return a short name for a namespace of a user's thread."""
-    # No name contains a NUL, so no two namespaces have the same text.
-    return hashlib.sha256("\0".join((user, thread, ns)).encode()).hexdigest()[:32]
 
 
 def namespace(ns: str) -> str:

@@ -14,11 +14,12 @@ import pytest
 
 from memorist import Memory, Scope
 from memorist.base.errors import NotFound, TooLarge
-from memorist.kinds.checkpoints import checkpoint, checkpoints
-from memorist.kinds.checkpoints.checkpoint import Write
-from memorist.kinds.checkpoints.checkpoints import Checkpoints
+from memorist.kinds.checkpoints import line_of
 from memorist.storage.database import Transaction
 from memorist.storage.sqlite.engine import SqliteTransaction
+from memorist_frameworks.checkpoints import checkpoint, checkpoints
+from memorist_frameworks.checkpoints.checkpoint import Write
+from memorist_frameworks.checkpoints.checkpoints import Checkpoints, checkpoints_of
 from testkit.clock import Now
 from testkit.databases import one_engine
 from testkit.failures import invalid, raised
@@ -32,7 +33,7 @@ BINARY = bytes(range(256))
 def steps(me: Scope, thread: str, count: int, *, ns: str = "", run: str = "r") -> None:
     """Add a thread in which `n` changes with every step and `big` never does."""
     for n in range(count):
-        me.checkpoints.add(
+        checkpoints_of(me).add(
             thread,
             f"{n:05}",
             ("json", b"%d" % n),
@@ -46,7 +47,7 @@ def steps(me: Scope, thread: str, count: int, *, ns: str = "", run: str = "r") -
 
 
 def ids(me: Scope, *args: Any, **named: Any) -> list[str]:
-    return [step.id for step in me.checkpoints.list(*args, **named)]
+    return [step.id for step in checkpoints_of(me).list(*args, **named)]
 
 
 def rows(memory: Memory, table: str) -> int:
@@ -58,19 +59,19 @@ def test_a_checkpoint_round_trips(me: Scope) -> None:
     ns = "|".join(f"größe_{n}:0198c1f2-7a3b-7c4d-8e5f-0123456789ab" for n in range(20))
     values = {("a", "1.0"): ("bytes", BINARY), ("b " * 200, "2"): ("null", b"")}
     versions = dict(values.keys()) | {"empty": "3"}
-    me.checkpoints.add(
+    checkpoints_of(me).add(
         "t é", "x", ("msgpack", BINARY[::-1]), ns=ns, versions=versions, values=values
     )
-    stored = me.checkpoints.get("t é", ns=ns)
+    stored = checkpoints_of(me).get("t é", ns=ns)
     assert (stored.thread, stored.ns, stored.id, stored.parent) == ("t é", ns, "x", None)
     assert stored.metadata == {}
     assert stored.state == ("msgpack", BINARY[::-1])
     assert stored.values == {channel: value for (channel, _), value in values.items()}
     assert stored.versions == versions
-    me.checkpoints.add(
+    checkpoints_of(me).add(
         "t é", "x", ("bytes", b"new"), ns=ns, parent="w", metadata={"a": [1.5, None]}
     )
-    again = me.checkpoints.get("t é", ns=ns, id="x")
+    again = checkpoints_of(me).get("t é", ns=ns, id="x")
     assert (again.state, again.parent) == (("bytes", b"new"), "w")
     assert (again.metadata, again.values) == ({"a": [1.5, None]}, {})
     assert again.created_at == stored.created_at
@@ -78,22 +79,22 @@ def test_a_checkpoint_round_trips(me: Scope) -> None:
 
 def test_a_write_is_stored_once(me: Scope) -> None:
     """The first write of a task stays; special writes for the whole task are replaced."""
-    me.checkpoints.write(
+    checkpoints_of(me).write(
         "t", "1", [Write("b", 1, "x", ("bytes", b"1")), Write("b", 0, "x", ("bytes", b"0"))]
     )
-    raised(NotFound, me.checkpoints.get, "t")
-    me.checkpoints.add("t", "1", ("null", b""))
-    me.checkpoints.write(
+    raised(NotFound, checkpoints_of(me).get, "t")
+    checkpoints_of(me).add("t", "1", ("null", b""))
+    checkpoints_of(me).write(
         "t",
         "1",
         [Write("b", 0, "x", ("bytes", b"again")), Write("b", -1, "error", ("bytes", b"e"), "p")],
     )
-    me.checkpoints.write(
+    checkpoints_of(me).write(
         "t",
         "1",
         [Write("b", -1, "error", ("bytes", b"f"), "p"), Write("a", 0, "y", ("bytes", b"a"), "p")],
     )
-    assert me.checkpoints.get("t").writes == [
+    assert checkpoints_of(me).get("t").writes == [
         Write("b", 0, "x", ("bytes", b"0")),
         Write("b", 1, "x", ("bytes", b"1")),
         Write("a", 0, "y", ("bytes", b"a"), "p"),
@@ -116,9 +117,9 @@ def test_lists(me: Scope) -> None:
     assert ids(me, "t", id="00003") == ["00003"]
     assert ids(me, "nothing") == []
     for item in ({}, {"where": {"run_id": "r"}}, {"thread": "t", "ns": ""}):
-        whole, results, after = me.checkpoints.list(**item).items, [], None
+        whole, results, after = checkpoints_of(me).list(**item).items, [], None
         while True:
-            page = me.checkpoints.list(**item, limit=3, after=after)
+            page = checkpoints_of(me).list(**item, limit=3, after=after)
             results += page.items
             if (after := page.next) is None:
                 break
@@ -129,19 +130,37 @@ def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     """Threads of a user and those of the tenant are separate."""
     everyone, bob = scope_of(memory), scope_of(memory, "bob")
     for scope, text in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
-        scope.checkpoints.add("t", "1", ("bytes", text), metadata={"run_id": "r"})
-    assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [
+        checkpoints_of(scope).add("t", "1", ("bytes", text), metadata={"run_id": "r"})
+    assert [checkpoints_of(scope).get("t").state[1] for scope in (me, everyone, bob)] == [
         b"ada",
         b"all",
         b"bob",
     ]
-    assert [len(scope.checkpoints.list()) for scope in (me, everyone, bob)] == [1, 1, 1]
-    assert bob.checkpoints.remove_runs(["r"]) == 1
-    bob.checkpoints.add("t", "2", ("null", b""))
-    bob.checkpoints.remove("t")
-    assert [len(scope.checkpoints.list()) for scope in (me, everyone, bob)] == [1, 1, 0]
+    assert [len(checkpoints_of(scope).list()) for scope in (me, everyone, bob)] == [1, 1, 1]
+    assert checkpoints_of(bob).remove_runs(["r"]) == 1
+    checkpoints_of(bob).add("t", "2", ("null", b""))
+    checkpoints_of(bob).remove("t")
+    assert [len(checkpoints_of(scope).list()) for scope in (me, everyone, bob)] == [1, 1, 0]
     assert memory.scope(tenant="acme").admin.users.erase("ada").removed["checkpoints"] == 1
-    assert everyone.checkpoints.get("t").state[1] == b"all"
+    assert checkpoints_of(everyone).get("t").state[1] == b"all"
+
+
+def test_a_stranger_finds_and_changes_no_thread(memory: Memory, me: Scope) -> None:
+    """P11: through every verb; a foreign thread behaves like an unknown one."""
+    steps(me, "t", 3)
+    before = checkpoints_of(me).list().items
+    for stranger in (scope_of(memory, "bob"), memory.scope(tenant="other", user="ada")):
+        theirs = checkpoints_of(stranger)
+        raised(NotFound, theirs.get, "t")
+        raised(NotFound, theirs.remove, "t")
+        assert theirs.list("t").items == []
+        assert theirs.trace("t", "00002", ["n"]) == {"n": checkpoint.Traced(None, [])}
+        assert [theirs.prune("t"), theirs.duplicate("t", "u"), theirs.remove_runs(["r"])] == [0] * 3
+        theirs.add("t", "00001", ("null", b""))
+        theirs.write("t", "00001", [Write("task", 0, "n", ("null", b""))])
+        assert len(theirs.list()) == 1
+    assert len(before) == 3
+    assert checkpoints_of(me).list().items == before
 
 
 def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
@@ -149,17 +168,20 @@ def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
     uses.
     """
     steps(me, "t", 4)
-    me.checkpoints.write("t", "00001", [Write("task", 0, "n", ("bytes", b"1"))])
-    me.checkpoints.add(
+    checkpoints_of(me).write("t", "00001", [Write("task", 0, "n", ("bytes", b"1"))])
+    checkpoints_of(me).add(
         "t", "00009", ("null", b""), metadata={"run_id": "late"}, versions={"big": "1", "n": "4"}
     )
-    assert me.checkpoints.remove_runs(["r", "nothing"]) == 4
+    assert checkpoints_of(me).remove_runs(["r", "nothing"]) == 4
     assert ids(me, "t") == ["00009"]
-    assert me.checkpoints.get("t").values == {"big": ("bytes", BINARY * 40), "n": ("bytes", b"3")}
+    assert checkpoints_of(me).get("t").values == {
+        "big": ("bytes", BINARY * 40),
+        "n": ("bytes", b"3"),
+    }
     assert (rows(memory, "channel_values"), rows(memory, "checkpoint_writes")) == (2, 0)
-    assert me.checkpoints.remove_runs(["late"]) == 1
+    assert checkpoints_of(me).remove_runs(["late"]) == 1
     assert [rows(memory, table.name) for table in Checkpoints.tables] == [0, 0, 0, 0]
-    raised(NotFound, me.checkpoints.remove, "t")
+    raised(NotFound, checkpoints_of(me).remove, "t")
 
 
 def test_pruning_keeps_what_the_newest_step_needs(memory: Memory, me: Scope) -> None:
@@ -168,14 +190,14 @@ def test_pruning_keeps_what_the_newest_step_needs(memory: Memory, me: Scope) -> 
     """
     steps(me, "t", 4)
     steps(me, "t", 2, ns="inner:1")
-    assert me.checkpoints.prune("t") == 4
+    assert checkpoints_of(me).prune("t") == 4
     assert ids(me, "t") == ["00003", "00001"]
-    assert me.checkpoints.get("t").values["n"] == ("bytes", b"3")
+    assert checkpoints_of(me).get("t").values["n"] == ("bytes", b"3")
     assert rows(memory, "channel_values") == 4
     for n in range(6):
         changing = {"counters_since_delta_snapshot": {"log": [n - 2, n - 2]}} if n > 2 else {}
         seed = {("log", "v2"): ("bytes", b"two")} if n == 2 else {}
-        me.checkpoints.add(
+        checkpoints_of(me).add(
             "d",
             str(n),
             ("null", b""),
@@ -184,36 +206,37 @@ def test_pruning_keeps_what_the_newest_step_needs(memory: Memory, me: Scope) -> 
             versions={"log": f"v{n}"},
             values=seed,
         )
-        me.checkpoints.write(
+        checkpoints_of(me).write(
             "d",
             str(n),
             [Write("task", 0, "log", ("bytes", b"%d" % n)), Write("t", 1, "x", ("null", b""))],
         )
-    before = me.checkpoints.trace("d", "5", ["log", "other"])
+    before = checkpoints_of(me).trace("d", "5", ["log", "other"])
     assert before["log"].seed == ("bytes", b"two")
     assert [write.value[1] for write in before["log"].writes] == [b"2", b"3", b"4"]
     assert before["other"] == checkpoint.Traced(None, [])
-    assert me.checkpoints.prune("d") == 2
+    assert checkpoints_of(me).prune("d") == 2
     assert ids(me, "d") == ["5", "4", "3", "2"]
-    assert me.checkpoints.trace("d", "5", ["log", "other"]) == before
-    assert me.checkpoints.prune("nothing") == 0
+    assert checkpoints_of(me).trace("d", "5", ["log", "other"]) == before
+    assert checkpoints_of(me).prune("nothing") == 0
 
 
 def test_a_copy_is_an_independent_thread(me: Scope) -> None:
     """Everything but the name is equal, and each can continue without the other."""
     steps(me, "t", 3)
     steps(me, "t", 1, ns="inner:1")
-    me.checkpoints.write("t", "00002", [Write("task", 0, "n", ("bytes", b"w"), "p")])
-    assert [me.checkpoints.duplicate("t", "u") for _ in range(2)] == [4, 4]
+    checkpoints_of(me).write("t", "00002", [Write("task", 0, "n", ("bytes", b"w"), "p")])
+    assert [checkpoints_of(me).duplicate("t", "u") for _ in range(2)] == [4, 4]
     mine, copied = (
-        {(step.ns, step.id): step for step in me.checkpoints.list(thread)} for thread in ("t", "u")
+        {(step.ns, step.id): step for step in checkpoints_of(me).list(thread)}
+        for thread in ("t", "u")
     )
     assert {
         at: replace(step, thread="t", created_at=mine[at].created_at) for at, step in copied.items()
     } == mine
-    me.checkpoints.remove("t")
+    checkpoints_of(me).remove("t")
     assert len(ids(me, "u")) == 4
-    assert me.checkpoints.duplicate("t", "u") == 0
+    assert checkpoints_of(me).duplicate("t", "u") == 0
 
 
 @contextmanager
@@ -243,15 +266,17 @@ def test_removing_runs_keeps_concurrent_additions(memory: Memory, me: Scope, lef
     """Values of a step that another writer adds stay, and so does the step."""
     steps(me, "t", 1, run="old")
     if left:
-        me.checkpoints.add(
+        checkpoints_of(me).add(
             "t", "00001", ("json", b"1"), versions={"n": "2"}, values={("n", "2"): ("bytes", b"1")}
         )
     new: Any = {"versions": {"n": "3"}, "values": {("n", "3"): ("bytes", b"2")}}
     gone = "delete from threads where tenant = :tenant and line = :line"
     before = checkpoints._STORED if left else gone
-    with meanwhile(memory, before, lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new)):
-        assert me.checkpoints.remove_runs(["old", "old"]) == 1
-    value = me.checkpoints.get("t")
+    with meanwhile(
+        memory, before, lambda: checkpoints_of(me).add("t", "00002", ("json", b"2"), **new)
+    ):
+        assert checkpoints_of(me).remove_runs(["old", "old"]) == 1
+    value = checkpoints_of(me).get("t")
     assert (value.id, value.values) == ("00002", {"n": ("bytes", b"2")})
 
 
@@ -262,30 +287,30 @@ def test_a_copy_has_the_values_of_every_step(memory: Memory, me: Scope) -> None:
     with meanwhile(
         memory,
         checkpoints._COPY_WRITES,
-        lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new),
+        lambda: checkpoints_of(me).add("t", "00002", ("json", b"2"), **new),
     ):
-        me.checkpoints.duplicate("t", "u")
-    for step in me.checkpoints.list("u"):
+        checkpoints_of(me).duplicate("t", "u")
+    for step in checkpoints_of(me).list("u"):
         assert step.values.keys() == step.versions.keys()
 
 
 @one_engine
 def test_writes_before_their_step_are_kept(me: Scope) -> None:
-    me.checkpoints.write("t", "1", [Write("task", 0, "n", ("bytes", b"early"))])
-    assert me.checkpoints.prune("t") == 0
-    me.checkpoints.add("t", "1", ("json", b"1"), metadata={"run_id": "r"})
-    assert [write.value for write in me.checkpoints.get("t").writes] == [("bytes", b"early")]
-    me.checkpoints.write("t", "2", [Write("task", 0, "n", ("bytes", b"early"))])
-    assert me.checkpoints.remove_runs(["r"]) == 1
-    me.checkpoints.add("t", "2", ("json", b"1"))
-    assert len(me.checkpoints.get("t").writes) == 1
+    checkpoints_of(me).write("t", "1", [Write("task", 0, "n", ("bytes", b"early"))])
+    assert checkpoints_of(me).prune("t") == 0
+    checkpoints_of(me).add("t", "1", ("json", b"1"), metadata={"run_id": "r"})
+    assert [write.value for write in checkpoints_of(me).get("t").writes] == [("bytes", b"early")]
+    checkpoints_of(me).write("t", "2", [Write("task", 0, "n", ("bytes", b"early"))])
+    assert checkpoints_of(me).remove_runs(["r"]) == 1
+    checkpoints_of(me).add("t", "2", ("json", b"1"))
+    assert len(checkpoints_of(me).get("t").writes) == 1
 
 
 @one_engine
 def test_a_cycle_of_parents_terminates(me: Scope) -> None:
-    me.checkpoints.add("t", "1", ("json", b"1"), parent="2")
-    me.checkpoints.add("t", "2", ("json", b"1"), parent="1")
-    assert me.checkpoints.trace("t", "1", ["n"])["n"].seed is None
+    checkpoints_of(me).add("t", "1", ("json", b"1"), parent="2")
+    checkpoints_of(me).add("t", "2", ("json", b"1"), parent="1")
+    assert checkpoints_of(me).trace("t", "1", ["n"])["n"].seed is None
 
 
 def test_retention_removes_whole_threads(open_memory: Callable[..., Memory], now: Now) -> None:
@@ -295,7 +320,7 @@ def test_retention_removes_whole_threads(open_memory: Callable[..., Memory], now
     for thread in ("old", "going on"):
         steps(me, thread, 2)
     now.pass_days(10)
-    me.checkpoints.write("going on", "00001", [Write("task", 0, "n", ("bytes", b"w"))])
+    checkpoints_of(me).write("going on", "00001", [Write("task", 0, "n", ("bytes", b"w"))])
     assert memory.purge(days=10).threads == 0
     now.pass_days(1)
     assert memory.purge(days=10).threads == 1
@@ -308,7 +333,7 @@ def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
     """Write the thread that `steps` would create, in one transaction."""
     steps(me, thread, 1)
     line, nothing = (
-        checkpoint.digest("ada", thread, ""),
+        line_of("ada", thread, ""),
         {"type": "null", "data": "", "metadata": "{}", "run": None},
     )
     versions = [
@@ -353,7 +378,7 @@ def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
     much as with 10.
     """
     faulty_memory, faults = with_faults(memory)
-    watched = scope_of(faulty_memory, "ada", "scout").checkpoints
+    watched = checkpoints_of(scope_of(faulty_memory, "ada", "scout"))
     counter = WorkCounter("threads", "checkpoints", "channel_values", "checkpoint_writes")
     faults.wrap(counter)
     cost: dict[int, list[int]] = {}
@@ -375,17 +400,17 @@ def test_a_step_is_read_with_one_statement(me: Scope) -> None:
     """With its values and writes: over a network, each statement is a round trip."""
     steps(me, "t", 3)
     written = [Write("task", n, "n", ("bytes", b"x"), path) for n, path in ((1, "b"), (0, "a"))]
-    me.checkpoints.write("t", "00002", written)
-    me.checkpoints.write("t", "00001", written[:1])
+    checkpoints_of(me).write("t", "00002", written)
+    checkpoints_of(me).write("t", "00001", written[:1])
     with recorded_calls(SqliteTransaction.all) as reads:
-        newest = me.checkpoints.get("t")
+        newest = checkpoints_of(me).get("t")
     with recorded_calls(SqliteTransaction.one) as other_reads:
-        me.checkpoints.get("t")
+        checkpoints_of(me).get("t")
     assert (len(reads), len(other_reads)) == (1, 0)
     assert newest.values == {"big": ("bytes", BINARY * 40), "n": ("bytes", b"2")}
     assert newest.writes == [written[1], written[0]]
-    assert me.checkpoints.get("t", id="00001").writes == written[:1]
-    assert [newest] == me.checkpoints.list("t", limit=1).items
+    assert checkpoints_of(me).get("t", id="00001").writes == written[:1]
+    assert [newest] == checkpoints_of(me).list("t", limit=1).items
 
 
 def test_unchanged_values_are_stored_once(memory: Memory, me: Scope) -> None:
@@ -404,16 +429,16 @@ def test_unchanged_values_are_stored_once(memory: Memory, me: Scope) -> None:
 @one_engine
 def test_invalid_checkpoints_are_rejected(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each error names the field."""
-    invalid("metadata", me.checkpoints.add, "t", "1", ("null", b""), metadata=["x"])
-    invalid("metadata", me.checkpoints.add, "t", "1", ("null", b""), metadata={"x": object()})
+    invalid("metadata", checkpoints_of(me).add, "t", "1", ("null", b""), metadata=["x"])
+    invalid("metadata", checkpoints_of(me).add, "t", "1", ("null", b""), metadata={"x": object()})
     for ns in (7, "a\0b"):
-        invalid("ns", me.checkpoints.get, "t", ns=ns)
-    assert raised(TooLarge, me.checkpoints.get, "t", ns="x|" * 5000).field == "ns"
+        invalid("ns", checkpoints_of(me).get, "t", ns=ns)
+    assert raised(TooLarge, checkpoints_of(me).get, "t", ns="x|" * 5000).field == "ns"
     monkeypatch.setattr(checkpoint, "MAX_BYTES", 10)
     assert (
         raised(
             TooLarge,
-            me.checkpoints.add,
+            checkpoints_of(me).add,
             "t",
             "1",
             ("null", b""),
@@ -421,7 +446,7 @@ def test_invalid_checkpoints_are_rejected(me: Scope, monkeypatch: pytest.MonkeyP
         ).field
         == "big"
     )
-    invalid("type", me.checkpoints.add, "t", "1", ("two words", b""))
+    invalid("type", checkpoints_of(me).add, "t", "1", ("two words", b""))
     assert ids(me) == []
 
 
@@ -440,5 +465,5 @@ def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> 
 def test_secrets_in_the_metadata_are_masked(open_memory: Callable[..., Memory]) -> None:
     """The run configuration is copied into the metadata, including credentials."""
     me = scope_of(open_memory(secrets="mask"), "ada")
-    me.checkpoints.add("t", "1", ("null", b""), metadata={"key": "sk-proj-" + "a1B2" * 12})
-    assert me.checkpoints.get("t").metadata == {"key": "[secret: openai-key …a1B2]"}
+    checkpoints_of(me).add("t", "1", ("null", b""), metadata={"key": "sk-proj-" + "a1B2" * 12})
+    assert checkpoints_of(me).get("t").metadata == {"key": "[secret: openai-key …a1B2]"}

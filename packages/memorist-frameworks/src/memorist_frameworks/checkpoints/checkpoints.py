@@ -16,22 +16,23 @@ from memorist.base import canonical, clock, limits
 from memorist.base.canonical import Json
 from memorist.base.errors import Invalid, NotFound
 from memorist.base.verbs import verb
-from memorist.kinds.checkpoints.checkpoint import (
+from memorist.kinds.checkpoints import CheckpointTables, line_of
+from memorist.kinds.kind import ChangeSubject
+from memorist.kinds.page import Page, decode_cursor, encode_cursor
+from memorist.memory import Scope
+from memorist.storage.database import Row, Transaction
+from memorist_frameworks.checkpoints.checkpoint import (
     MAX_NAME_BYTES,
     Checkpoint,
     Traced,
     Typed,
     Write,
     decoded,
-    digest,
     encoded,
     matches,
     namespace,
     needed,
 )
-from memorist.kinds.kind import ChangeSubject, Check, Kind, Table
-from memorist.kinds.page import Page, decode_cursor, encode_cursor
-from memorist.storage.database import Row, Transaction
 
 _LOOKUP_WIDTHS = (3, 8, 24)
 """Numbers of values that one statement can look up; the smallest that suffices is used."""
@@ -40,31 +41,13 @@ _LAST_ID = "\U0010ffff"
 """A string that sorts after every id."""
 
 
-def _misplaced(tx: Transaction) -> list[str]:
-    rows = tx.all("select line, user_id, thread, ns from threads where tenant = :tenant")
-    return [
-        f"thread {thread} {ns}"
-        for line, user, thread, ns in rows
-        if digest(user, thread, ns) != line
-    ]
+_cached_line = functools.lru_cache(1024)(line_of)
 
 
-_cached_line = functools.lru_cache(1024)(digest)
-
-_OWNED = "line in (select line from threads where tenant = :tenant and user_id = :user)"
-
-
-class Checkpoints(Kind):
+class Checkpoints(CheckpointTables):
     """The checkpoints of a user's threads, or of the tenant's if no user is named."""
 
     name = "checkpoints"
-    tables = (
-        Table("threads", order="line", owned="user_id = :user"),
-        Table("checkpoints", order="line, id", owned=_OWNED),
-        Table("channel_values", order="line, channel, version", owned=_OWNED),
-        Table("checkpoint_writes", order="line, checkpoint, task, idx", owned=_OWNED),
-    )
-    checks = (Check("a thread's owner matches its name", find=_misplaced),)
 
     @verb(effect="add")
     def add(
@@ -342,6 +325,11 @@ class Checkpoints(Kind):
 
     def _place(self, thread: str, ns: str) -> dict[str, str]:
         return {"user": self._owner.user or "", "thread": thread, "ns": ns}
+
+
+def checkpoints_of(scope: Scope) -> Checkpoints:
+    """Return the checkpoints of a scope."""
+    return Checkpoints(scope.services, scope.owner)
 
 
 def _whole_checkpoint(thread: str, ns: str, rows: Sequence[Row]) -> Checkpoint:
