@@ -1,4 +1,4 @@
-"""The knowledge graph: rules beyond the official server's answers (see tests/mcp/test_graph.py)."""
+"""The knowledge graph: rules beyond the official server's answers (see packages/memorist-frameworks/tests/test_mcp_graph.py)."""
 
 from __future__ import annotations
 

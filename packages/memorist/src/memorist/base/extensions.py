@@ -1,4 +1,4 @@
-"""Extensions: installed packages that add commands, routes, importers or database engines.
+"""Extensions: installed packages that add commands, routes, tools, importers or database engines.
 
 The core finds them by entry points. Listing extensions imports none of them. The names of the
 groups are public.
@@ -18,7 +18,8 @@ ENGINES = "memorist.engines"
 """Each entry point is a `memorist.storage.extra_engines.Engine`, named after the scheme of its addresses."""
 IMPORTERS = "memorist.importers"
 """Each entry point is a `memorist.importing.Importer`, named after its format."""
-
+MCP_PROFILES = "memorist.mcp_profiles"
+"""Each entry point is a `memorist.mcp.server.Offer`, named after its profile."""
 ROUTES = "memorist.routes"
 """Each entry point is a `memorist.server.routes.route_sets.RouteSet`, which the server adds."""
 

@@ -6,8 +6,9 @@ message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
 
 import anyio.to_thread
 from mcp import MCPError
@@ -34,20 +35,28 @@ from mcp_types import (
     ReadResourceResult,
     ResourceTemplateReference,
 )
+from mcp_types import Tool as ToolDefinition
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from memorist.base import extensions
 from memorist.base.error_text import error_text
-from memorist.base.errors import Forbidden, Invalid, MemoristError, NotFound
+from memorist.base.errors import (
+    Forbidden,
+    Invalid,
+    MemoristError,
+    NotFound,
+    SettingsError,
+    install_hint,
+)
 from memorist.base.version import VERSION
-from memorist.mcp import graph_tools, prompts, resources
+from memorist.mcp import prompts, resources
 from memorist.mcp import stdio as mcp_stdio
 from memorist.mcp.endpoint_tools import EndpointTools
-from memorist.mcp.graph_tools import GraphTools
 from memorist.mcp.mcp_caller import McpCaller
 from memorist.mcp.memory_tools import AgentTools
 from memorist.memory import Memory
 
-__all__ = ["Context", "McpCaller", "Profile", "create_server", "over_stdio"]
+__all__ = ["Context", "McpCaller", "Offer", "Profile", "create_server", "over_stdio"]
 Profile = Literal["agent", "all", "graph"]
 INSTRUCTIONS = """This is your memory. It persists across conversations. Call search_memory before you \
 answer something that may have come up earlier, and what_do_you_know to read what is known about the \
@@ -63,15 +72,37 @@ T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
 
 
+class ToolSet(Protocol):
+    """The tools of a server."""
+
+    def definitions(self, caller: McpCaller) -> list[ToolDefinition]:
+        """Return the tools that the caller may use."""
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the input schema of a tool, or None if there is no such tool."""
+
+    def result(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool; errors become error results."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a server offers. Another package can offer the tools of another server."""
+
+    tools: ToolSet
+    instructions: str = INSTRUCTIONS
+    resources: Any = resources
+    """A module, or an object with its functions `list_page`, `read` and `complete`, and TEMPLATES."""
+    has_prompts: bool = True
+
+
 class McpHandlers:
     """The request handlers; the transport provides the caller of each request."""
 
-    def __init__(
-        self, tools: AgentTools | EndpointTools | GraphTools, caller: Callable[[Context], McpCaller]
-    ) -> None:
-        self._tools = tools
+    def __init__(self, offer: Offer, caller: Callable[[Context], McpCaller]) -> None:
+        self._tools = offer.tools
         self._caller = caller
-        self._resources = graph_tools if isinstance(tools, GraphTools) else resources
+        self._resources = offer.resources
 
     async def list_tools(
         self, ctx: Context, params: PaginatedRequestParams | None
@@ -147,22 +178,15 @@ def create_server(
     memory: Memory, profile: Profile, caller: Callable[[Context], McpCaller], note: str = ""
 ) -> Server[Any]:
     """Create a server over an open memory; `note` is appended to its instructions."""
-    tools: AgentTools | EndpointTools | GraphTools
-    if profile == "agent":
-        tools = AgentTools(memory)
-    elif profile == "all":
-        tools = EndpointTools()
-    else:
-        tools = GraphTools()
-    handlers = McpHandlers(tools, caller)
-    about = graph_tools.INSTRUCTIONS if profile == "graph" else INSTRUCTIONS
+    offer = _offer(memory, profile)
+    handlers = McpHandlers(offer, caller)
     return Server(
         "memorist",
         version=VERSION,
         title="memorist",
         description="Memory for AI agents",
-        instructions=f"{about}\n\n{note}".rstrip(),
-        get_tool_input_schema=tools.schema,
+        instructions=f"{offer.instructions}\n\n{note}".rstrip(),
+        get_tool_input_schema=offer.tools.schema,
         cache_hints={
             "tools/list": CacheHint(CACHE_MILLISECONDS),
             "prompts/list": CacheHint(CACHE_MILLISECONDS),
@@ -172,10 +196,24 @@ def create_server(
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
-        on_list_prompts=None if profile == "graph" else handlers.list_prompts,
-        on_get_prompt=None if profile == "graph" else handlers.get_prompt,
-        on_completion=None if profile == "graph" else handlers.complete,
+        on_list_prompts=handlers.list_prompts if offer.has_prompts else None,
+        on_get_prompt=handlers.get_prompt if offer.has_prompts else None,
+        on_completion=handlers.complete if offer.has_prompts else None,
     )
+
+
+def _offer(memory: Memory, profile: Profile) -> Offer:
+    """Return what a profile offers; those that imitate other servers are in other packages."""
+    if profile == "agent":
+        return Offer(AgentTools(memory))
+    if profile == "all":
+        return Offer(EndpointTools())
+    try:
+        offer: Offer = extensions.extensions(extensions.MCP_PROFILES)[profile].load()
+    except KeyError:
+        problem = f"requires the package memorist-frameworks; {install_hint('mcp')}"
+        raise SettingsError(where=f"mcp --profile {profile}", problem=problem) from None
+    return offer
 
 
 async def over_stdio(caller: McpCaller, profile: Profile, note: str = "") -> None:

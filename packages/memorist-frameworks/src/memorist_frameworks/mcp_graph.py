@@ -31,6 +31,7 @@ from memorist.base.verbs import declared_verb
 from memorist.kinds.graph import Graph, GraphEntity, Graphs, Observations, Relation
 from memorist.mcp.mcp_caller import McpCaller
 from memorist.mcp.memory_tools import UNEXPECTED, error_result
+from memorist.mcp.server import Offer
 
 INSTRUCTIONS = """This is your memory: a graph that persists across conversations. Call search_nodes before \
 you answer something that may have come up earlier. Store what you learn as entities with \
@@ -47,7 +48,6 @@ _RESOURCE = Resource(
     description="Every entity and every relation",
     mime_type="application/json",
 )
-TEMPLATES: tuple[ResourceTemplate, ...] = ()
 _JSON_SCHEMA_DRAFT = "http://json-schema.org/draft-07/schema#"
 _TYPE_NAMES = {
     str: "string",
@@ -337,22 +337,23 @@ class GraphTools:
         )
 
 
-def list_page(caller: McpCaller, cursor: str | None) -> tuple[list[Resource], str | None]:
-    """Return the only resource: the graph."""
-    return [_RESOURCE], None
+class GraphResource:
+    """The only resource: the graph."""
 
+    TEMPLATES: Sequence[ResourceTemplate] = ()
 
-def read(caller: McpCaller, uri: str) -> TextResourceContents:
-    """Return the graph as JSON."""
-    if uri != GRAPH_URI:
-        raise NotFound(what="resource", id=uri[:200])
-    text, _ = _render_graph(caller.scope().graph.read(facts=True))
-    return TextResourceContents(uri=uri, text=text, mime_type="application/json")
+    @staticmethod
+    def list_page(caller: McpCaller, cursor: str | None) -> tuple[list[Resource], str | None]:
+        """Return the resource."""
+        return [_RESOURCE], None
 
-
-def complete(caller: McpCaller, argument: str, prefix: str) -> list[str]:
-    """Return nothing: the only URI has no parameters."""
-    return []
+    @staticmethod
+    def read(caller: McpCaller, uri: str) -> TextResourceContents:
+        """Return the graph as JSON."""
+        if uri != GRAPH_URI:
+            raise NotFound(what="resource", id=uri[:200])
+        text, _ = _render_graph(caller.scope().graph.read(facts=True))
+        return TextResourceContents(uri=uri, text=text, mime_type="application/json")
 
 
 def _graph(caller: McpCaller, tool: GraphTool, arguments: Mapping[str, Any]) -> Graphs:
@@ -432,3 +433,6 @@ def _render_deleted(what: str, *, has_facts: bool) -> Answer:
 
 def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+PROFILE = Offer(GraphTools(), INSTRUCTIONS, GraphResource(), has_prompts=False)

@@ -20,9 +20,9 @@ from memorist import Memory
 from memorist.admin.principal import PERMISSIONS, Permission, Principal
 from memorist.cli.mcp_command import import_hint
 from memorist.kinds.graph import GraphEntity
-from memorist.mcp.graph_tools import FACTS_STAY, GRAPH_TOOLS, GraphTools
 from memorist.mcp.mcp_caller import McpCaller
 from memorist.server.http.app import create_app
+from memorist_frameworks.mcp_graph import FACTS_STAY, GRAPH_TOOLS, GraphTools
 from testkit.databases import SETTINGS, one_engine
 from testkit.keys import create_key
 from testkit.mcp_clients import LEGACY, MODERN, NODE, PACKAGES, command, over_http, over_stdio, text
