@@ -33,6 +33,7 @@ from memorist.importing.records import (
 )
 from memorist.importing.report import RECORD_NAMES, ImportReport, location
 from memorist.kinds import backdating
+from memorist.kinds.backdating import Times
 from memorist.kinds.entries.entry import checked_content
 from memorist.kinds.graph import GraphEntity, Observations, Relation, add_twins
 from memorist.kinds.items import Put
@@ -138,21 +139,27 @@ class RecordWriter:
 
     def _write_batch(self, batch: Sequence[Any], scope: Scope) -> None:
         """Write a batch; if a record in it cannot be written, write each one alone."""
-        writers: dict[type, Callable[[Scope, Sequence[Any]], list[Outcome]]] = {
-            ImportedEntry: self._write_entries,
-            ImportedItem: self._write_items,
-            GraphEntity: self._write_entities,
-            Relation: self._write_relations,
-            ImportedState: self._write_states,
-            ImportedCall: self._write_calls,
+        writers: dict[type, Callable[[Scope, Any], Outcome]] = {
+            ImportedEntry: self._write_entry,
+            Relation: lambda scope, relation: bool(scope.graph.relate([relation])),
+            ImportedState: self._write_state,
+            ImportedCall: self._write_call,
         }
         kind = type(batch[0])
         if kind is ImportedEntry and self._agent is None:
             batch = self._without_imported(scope, batch)
             if not batch:
                 return
+
+        def work(inner: Scope) -> list[Outcome]:
+            if kind is ImportedItem:
+                return self._write_items(inner, batch)
+            if kind is GraphEntity:
+                return self._write_entities(inner, batch)
+            return [writers[kind](inner, record) for record in batch]
+
         try:
-            outcomes = self._transaction(scope, lambda inner: writers[kind](inner, batch))
+            outcomes = self._transaction(scope, work)
         except (Invalid, Conflict) as error:
             if len(batch) == 1:
                 self.report.reject(batch[0], str(error))
@@ -165,9 +172,6 @@ class RecordWriter:
                 self.report.reject(record, outcome)
             else:
                 self.report.count(RECORD_NAMES[kind][0], is_new=outcome)
-
-    def _write_entries(self, scope: Scope, batch: Sequence[ImportedEntry]) -> list[Outcome]:
-        return [self._write_entry(scope, entry) for entry in batch]
 
     def _without_imported(
         self, scope: Scope, batch: Sequence[ImportedEntry]
@@ -227,10 +231,8 @@ class RecordWriter:
         for item in new:
             if item.created_at is not None or item.expires_at is not None:
                 created = item.created_at or datetime.now(UTC)
-                updated = item.updated_at or created
-                backdating.backdate_item(
-                    scope.items, item.place, item.key, created, updated, expires=item.expires_at
-                )
+                times = Times.of(created, item.updated_at, item.expires_at)
+                backdating.backdate_item(scope.items, item.place, item.key, times)
         limit = limits.MAX_ITEM_BYTES
         outcomes: list[Outcome] = []
         for item, stored in zip(batch, existing, strict=True):
@@ -278,12 +280,6 @@ class RecordWriter:
         scope.graph.observe([Observations(entity.name, entity.observations)])
         return False
 
-    def _write_relations(self, scope: Scope, batch: Sequence[Relation]) -> list[Outcome]:
-        return [bool(scope.graph.relate([relation])) for relation in batch]
-
-    def _write_states(self, scope: Scope, batch: Sequence[ImportedState]) -> list[Outcome]:
-        return [self._write_state(scope, state) for state in batch]
-
     def _write_state(self, scope: Scope, state: ImportedState) -> Outcome:
         if state.area.startswith("session:"):
             session = state.area.removeprefix("session:")
@@ -304,14 +300,9 @@ class RecordWriter:
         scope.state.set(state.key, state.value, area=state.area, ttl=ttl)
         created = state.created_at or state.updated_at
         if created is not None:
-            updated = state.updated_at or created
-            backdating.backdate_state(
-                scope.state, state.area, state.key, created, updated, expires=state.expires_at
-            )
+            times = Times.of(created, state.updated_at, state.expires_at)
+            backdating.backdate_state(scope.state, state.area, state.key, times)
         return True
-
-    def _write_calls(self, scope: Scope, batch: Sequence[ImportedCall]) -> list[Outcome]:
-        return [self._write_call(scope, call) for call in batch]
 
     def _write_call(self, scope: Scope, call: ImportedCall) -> Outcome:
         source = "\n".join((self.report.format, call.id))
@@ -369,8 +360,8 @@ class RecordWriter:
                 metadata=metadata,
                 key=record.key,
             )
-            updated = record.updated_at or created
-            backdating.add_reference(scope.refs, new, created, updated, is_active=record.is_active)
+            times = Times.of(created, record.updated_at)
+            backdating.add_reference(scope.refs, new, times, is_active=record.is_active)
         self.report.count("references", is_new=True)
 
     def _link_references(self, scope: Scope, session: str) -> None:
@@ -529,7 +520,8 @@ class RecordWriter:
         if not has_written and scope.sessions.get(conversation.id).created_at <= created:
             return
         updated = max([created, *times]) if times else conversation.updated_at or created
-        backdating.backdate_session(scope.sessions, conversation.id, created, updated)
+        times = Times.of(created, updated)
+        backdating.backdate_session(scope.sessions, conversation.id, times)
 
     def _write_note(self, note: ImportedNote, user: str | None, agent: str) -> None:
         scope = self._scope(user, agent)
@@ -545,8 +537,7 @@ class RecordWriter:
                 inner.notes.append(appended, if_version=notes.version)
                 created = note.created_at or note.updated_at
                 if created is not None:
-                    updated = note.updated_at or created
-                    backdating.backdate_note(inner.notes, created, updated)
+                    backdating.backdate_note(inner.notes, Times.of(created, note.updated_at))
 
             self._transaction(scope, work)
         self.report.count("notes", is_new=is_new)

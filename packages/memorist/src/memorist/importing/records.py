@@ -12,40 +12,41 @@ from memorist.kinds.graph import GraphEntity, Relation
 from memorist.kinds.interactions import Usage
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sourced:
+    """What a source may say about any record: its owner and its times."""
+
+    tenant: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
 @dataclass(frozen=True)
-class ImportedConversation:
+class ImportedConversation(Sourced):
     """A session with its messages."""
 
     id: str
     messages: Sequence[NewMessage]
     label: str = ""
     attributes: Mapping[str, Any] = field(default_factory=dict)  # everything else in the source
-    user: str | None = None
-    agent: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    tenant: str | None = None
     summary: str = ""
     summarized_count: int = 0  # how many of the messages the summary covers
     is_active: bool = False  # the active session of its user and agent
 
 
 @dataclass(frozen=True)
-class ImportedEntry:
+class ImportedEntry(Sourced):
     """A journal or core entry of an agent."""
 
     id: str  # the source's own
     text: str
     core: bool = False
-    user: str | None = None
-    agent: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    tenant: str | None = None
 
 
 @dataclass(frozen=True)
-class ImportedItem:
+class ImportedItem(Sourced):
     """An item at a place."""
 
     place: Sequence[str]
@@ -53,27 +54,19 @@ class ImportedItem:
     value: Mapping[str, Any]
     fields: Sequence[str] | None = ()  # the searchable fields; None for all
     ttl: float | None = None  # seconds that each read adds
-    user: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
     expires_at: datetime | None = None
 
 
 @dataclass(frozen=True)
-class ImportedNote:
+class ImportedNote(Sourced):
     """Text to append to the agent's notes about the user."""
 
     where: str
     text: str
-    user: str | None = None
-    agent: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    tenant: str | None = None
 
 
 @dataclass(frozen=True)
-class ImportedReference:
+class ImportedReference(Sourced):
     """Stored content with its key."""
 
     key: str
@@ -83,38 +76,25 @@ class ImportedReference:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     session: str | None = None  # becomes metadata if there is no such session here
     is_active: bool = True
-    user: str | None = None
-    agent: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    tenant: str | None = None
 
 
 @dataclass(frozen=True)
-class ImportedState:
+class ImportedState(Sourced):
     """A key with its value, of a user, a session or the tenant."""
 
     area: str  # user, tenant or session:ID
     key: str
     value: Any
-    user: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
     expires_at: datetime | None = None
-    tenant: str | None = None
 
 
 @dataclass(frozen=True)
-class ImportedCall:
+class ImportedCall(Sourced):
     """A model call."""
 
     id: str  # the source's own
     usage: Usage
     session: str | None = None  # left out if there is no such session here
-    user: str | None = None
-    agent: str | None = None
-    created_at: datetime | None = None
-    tenant: str | None = None
 
 
 @dataclass(frozen=True)

@@ -306,20 +306,14 @@ class _Reader:
         self, session: _SessionRow, messages: list[NewMessage]
     ) -> ImportedConversation:
         times = [message.created_at for message in messages if message.created_at]
-        return ImportedConversation(
-            session.id,
-            messages,
-            session.label,
-            {"import": f"sql {self._map.name}", **session.attributes},
-            user=session.user,
-            agent=session.agent or self._map.name,
-            created_at=session.created_at or min(times, default=None),
-            updated_at=session.updated_at or max(times, default=None),
-            tenant=session.tenant,
-            summary=session.summary,
-            summarized_count=session.summarized_count,
-            is_active=session.is_active,
-        )
+        fields = {
+            **vars(session),
+            "attributes": {"import": f"sql {self._map.name}", **session.attributes},
+            "agent": session.agent or self._map.name,
+            "created_at": session.created_at or min(times, default=None),
+            "updated_at": session.updated_at or max(times, default=None),
+        }
+        return ImportedConversation(messages=messages, **fields)
 
     # -- everything else --------------------------------------------------------------------------
 
@@ -330,11 +324,7 @@ class _Reader:
         return ImportedNote(
             where,
             text,
-            user=_optional(row, "user"),
-            agent=self._agent(row) or self._map.name,
-            created_at=self._time(row, "created_at", where),
-            updated_at=self._time(row, "updated_at", where),
-            tenant=_optional(row, "tenant"),
+            **self._source_of(row, where, self._map.name),
         )
 
     def _entry(self, row: Values, where: str) -> Record:
@@ -346,11 +336,7 @@ class _Reader:
             where,
             _text(row["text"]),
             core=kind == "core",
-            user=_optional(row, "user"),
-            agent=self._agent(row) or self._map.name,
-            created_at=self._time(row, "created_at", where),
-            updated_at=self._time(row, "updated_at", where),
-            tenant=_optional(row, "tenant"),
+            **self._source_of(row, where, self._map.name),
         )
 
     def _reference(self, row: Values, where: str) -> Record:
@@ -366,11 +352,7 @@ class _Reader:
             metadata or {},
             _optional(row, "session"),
             _flag(row.get("is_active")),
-            user=_optional(row, "user"),
-            agent=self._agent(row),
-            created_at=self._time(row, "created_at", where),
-            updated_at=self._time(row, "updated_at", where),
-            tenant=_optional(row, "tenant"),
+            **self._source_of(row, where),
         )
 
     def _state(self, row: Values, where: str) -> Record:
@@ -390,11 +372,8 @@ class _Reader:
             area,
             _text(row["key"]),
             _json(row["value"], f"{where} value"),
-            user=user,
-            created_at=self._time(row, "created_at", where),
-            updated_at=self._time(row, "updated_at", where),
             expires_at=_expiry(row.get("expires_at"), where),
-            tenant=tenant,
+            **{**self._source_of(row, where), "user": user},
         )
 
     def _call(self, row: Values, where: str) -> Record:
@@ -415,11 +394,18 @@ class _Reader:
             where,
             usage,
             session=_optional(row, "session"),
-            user=_optional(row, "user"),
-            agent=self._agent(row),
-            created_at=self._time(row, "created_at", where),
-            tenant=_optional(row, "tenant"),
+            **self._source_of(row, where),
         )
+
+    def _source_of(self, row: Values, where: str, agent: str | None = None) -> dict[str, Any]:
+        """Return the owner and the times of a row; `agent` is for a row that names none."""
+        return {
+            "tenant": _optional(row, "tenant"),
+            "user": _optional(row, "user"),
+            "agent": self._agent(row) or agent,
+            "created_at": self._time(row, "created_at", where),
+            "updated_at": self._time(row, "updated_at", where),
+        }
 
     def _agent(self, row: Values) -> str | None:
         agent = _optional(row, "agent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from memorist.base import clock
@@ -26,10 +27,27 @@ from memorist.kinds.state import State
 from memorist.storage.database import Transaction
 
 
-def backdate_session(sessions: Sessions, id: str, created: datetime, updated: datetime) -> None:
+@dataclass(frozen=True)
+class Times:
+    """The original times of a record, in microseconds."""
+
+    created: int
+    updated: int
+    expires: int | None = None
+
+    @classmethod
+    def of(
+        cls, created: datetime, updated: datetime | None = None, expires: datetime | None = None
+    ) -> Times:
+        """Return the times; a record is not older when it was updated than when it was created."""
+        first = clock.from_datetime(created, "created_at")
+        last = first if updated is None else clock.from_datetime(updated, "updated_at")
+        end = None if expires is None else clock.from_datetime(expires, "expires_at")
+        return cls(first, max(first, last), end)
+
+
+def backdate_session(sessions: Sessions, id: str, times: Times) -> None:
     """Set when a session was created and last used."""
-    created_at = clock.from_datetime(created, "created_at")
-    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
     def work(tx: Transaction) -> None:
         changed = tx.run(
@@ -37,8 +55,7 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
                where tenant = :tenant and id = :id and user_id = :user""",
             id=id,
             user=sessions._owner.user,
-            created=created_at,
-            updated=updated_at,
+            **vars(times),
         )
         if changed:  # jobs look for new activity only
             tx.send(
@@ -94,16 +111,11 @@ def backdate_item(
     items: Items,
     namespace: Sequence[str],
     key: str,
-    created: datetime,
-    updated: datetime,
-    *,
-    expires: datetime | None = None,
+    times: Times,
 ) -> None:
     """Set the times of an item, also in the index, unless the item was changed since."""
     area = area_of(items._owner.user)
     place = join_names(namespace)
-    created_at = clock.from_datetime(created, "created_at")
-    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
     def work(tx: Transaction) -> None:
         row = tx.one(
@@ -115,25 +127,21 @@ def backdate_item(
             area=area,
             place=place,
             key=key,
-            created=created_at,
-            updated=updated_at,
-            expires=None if expires is None else clock.from_datetime(expires, "expires_at"),
+            **vars(times),
         )
         if row is None:
             return
         fields, value, expires_at = row
         texts = searchable_texts(json.loads(value), fields and json.loads(fields))
-        rows = item_rows(area, place, key, texts, updated_at, expires_at)
+        rows = item_rows(area, place, key, texts, times.updated, expires_at)
         items._services.index.replace(tx, items.name, item_index_id(area, place, key), rows)
 
     items._write("put", work, row={"area": area, "place": place, "key": key})
 
 
-def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
+def backdate_note(notes: Notes, times: Times) -> None:
     """Set the times of notes that have one version."""
     owner = notes._owner
-    created_at = clock.from_datetime(created, "created_at")
-    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
     def work(tx: Transaction) -> None:
         changed = tx.run(
@@ -141,8 +149,7 @@ def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
                where tenant = :tenant and user_id = :user and agent = :agent and version = 1""",
             user=owner.user,
             agent=owner.agent,
-            created=created_at,
-            updated=updated_at,
+            **vars(times),
         )
         if not changed:
             return
@@ -151,32 +158,27 @@ def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
                where tenant = :tenant and user_id = :user and agent = :agent and version = 1""",
             user=owner.user,
             agent=owner.agent,
-            updated=updated_at,
+            updated=times.updated,
         )
         notes._services.index.backdate(
-            tx, notes.name, index_id(str(owner.user), str(owner.agent)), updated_at
+            tx, notes.name, index_id(str(owner.user), str(owner.agent)), times.updated
         )
 
     notes._write("overwrite", work, row={"user_id": str(owner.user), "agent": str(owner.agent)})
 
 
-def add_reference(
-    refs: Refs, new: NewReference, created: datetime, updated: datetime, *, is_active: bool
-) -> None:
+def add_reference(refs: Refs, new: NewReference, times: Times, *, is_active: bool) -> None:
     """Add a reference with its times and its active state, in one transaction."""
-    created_at = clock.from_datetime(created, "created_at")
-    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
     def set_times(tx: Transaction) -> None:
         tx.send(
             """update refs set created_at = :created, updated_at = :updated, is_active = :active
                where tenant = :tenant and key = :key""",
             key=new.key,
-            created=created_at,
-            updated=updated_at,
+            **vars(times),
             active=int(is_active),
         )
-        refs._services.index.backdate(tx, refs.name, str(new.key), created_at)
+        refs._services.index.backdate(tx, refs.name, str(new.key), times.created)
 
     refs._add(new, after=set_times)
 
@@ -204,14 +206,9 @@ def backdate_state(
     state: State,
     area: str,
     key: str,
-    created: datetime,
-    updated: datetime,
-    *,
-    expires: datetime | None = None,
+    times: Times,
 ) -> None:
     """Set the times of a key that has one version."""
-    created_at = clock.from_datetime(created, "created_at")
-    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
     row = {"area": f"user:{state._owner.user}" if area == "user" else area, "key": key}
 
     def work(tx: Transaction) -> None:
@@ -220,12 +217,12 @@ def backdate_state(
                    expires_at = coalesce(:expires, expires_at)
                where tenant = :tenant and area = :area and key = :key and version = 1""",
             **row,
-            created=created_at,
-            updated=updated_at,
-            expires=None if expires is None else clock.from_datetime(expires, "expires_at"),
+            **vars(times),
         )
         if changed:
-            state._services.index.backdate(tx, state.name, index_id(row["area"], key), updated_at)
+            state._services.index.backdate(
+                tx, state.name, index_id(row["area"], key), times.updated
+            )
 
     state._write("set", work, row=row)
 
