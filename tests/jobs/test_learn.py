@@ -21,7 +21,7 @@ from memorist.jobs.backlog import count_backlog
 from memorist.jobs.job import JobResult
 from memorist.jobs.runner import JobRunner
 from memorist.jobs.status import job_problems
-from memorist.kinds.backdating import Times, backdate_session
+from memorist.kinds.backdating import RecordTimes, backdate_session
 from memorist.kinds.facts import learning
 from memorist.models import Models
 from memorist.storage.database import Transaction
@@ -413,7 +413,7 @@ def test_backdated_sessions_are_due(
     assert read_since(memory) > 0
     me = talk(memory, "I live in Porto.", session="old")
     moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
-    backdate_session(me.sessions, "old", Times.of(moment))
+    backdate_session(me.sessions, "old", RecordTimes.of(moment))
     assert count_backlog(memory.services, "acme")["facts"] == 1
     assert run(memory) == JobResult(done=1)
     assert count_backlog(memory.services, "acme")["facts"] == 0
@@ -439,7 +439,7 @@ def test_many_sessions_to_look_at_again_are_read_in_several_runs(
     moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
     for n in range(4):
         me = talk(memory, "Hello.", session=f"s{n}")
-        backdate_session(me.sessions, f"s{n}", Times.of(moment))
+        backdate_session(me.sessions, f"s{n}", RecordTimes.of(moment))
     assert run(memory) == JobResult(done=3, left=1)
     assert run(memory) == JobResult(done=1)
 
@@ -496,7 +496,7 @@ def test_an_import_is_repeatable_after_learning(
     memory = open_memory(clock=now)
     me = talk(memory, "I live in Porto.")
     moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
-    backdate_session(me.sessions, "s", Times.of(moment))
+    backdate_session(me.sessions, "s", RecordTimes.of(moment))
     memory.export(tmp_path / "export")
     assert run(memory) == JobResult(done=1)
     assert memory.import_(tmp_path / "export").new == 0

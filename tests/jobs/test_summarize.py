@@ -17,7 +17,7 @@ from memorist.jobs.backlog import count_backlog
 from memorist.jobs.job import MAX_ERRORS, JobResult
 from memorist.jobs.runner import JobRunner
 from memorist.jobs.status import job_problems
-from memorist.kinds.backdating import Times, backdate_session
+from memorist.kinds.backdating import RecordTimes, backdate_session
 from memorist.models import Completion, Models
 from memorist.storage.transfer.copy import _RESET_MARK
 from memorist.testing import FailingModel, ModelRequest, ScriptedModel
@@ -248,7 +248,7 @@ def test_backdated_sessions_are_due(
     memory.run_jobs()
     fill(me, "old", 41)
     moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
-    backdate_session(me.sessions, "old", Times.of(moment))
+    backdate_session(me.sessions, "old", RecordTimes.of(moment))
     assert count_backlog(memory.services, "acme")["summaries"] == 1
     assert memory.run_jobs().jobs["summaries"].done == 1
     assert count_backlog(memory.services, "acme")["summaries"] == 0
@@ -268,12 +268,12 @@ def test_a_session_backdated_again_during_a_run_stays_due(
             calls.append(1)
             now.micros += 1
             me.messages.extend("old", [{"role": "user", "content": "more"}] * 60)
-            backdate_session(me.sessions, "old", Times.of(moment))
+            backdate_session(me.sessions, "old", RecordTimes.of(moment))
         return ANSWER
 
     calls: list[int] = []
     fill(me, "old", 41)
-    backdate_session(me.sessions, "old", Times.of(moment))
+    backdate_session(me.sessions, "old", RecordTimes.of(moment))
     working = with_model(memory, ScriptedModel(meanwhile))
     working.run_jobs()
     assert calls

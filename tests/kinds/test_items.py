@@ -14,7 +14,7 @@ import pytest
 
 from memorist import JsonText, Memory, Scope
 from memorist.base.errors import Invalid, NotFound, TooLarge, WrongVersion
-from memorist.kinds.backdating import Times, backdate_item
+from memorist.kinds.backdating import RecordTimes, backdate_item
 from memorist.kinds.items import Drop, Items, Place, Put
 from memorist.kinds.items.items import MAX_ID_BYTES
 from memorist.kinds.page import Page
@@ -650,7 +650,7 @@ def test_imported_items_keep_their_times(memory: Memory, me: Scope) -> None:
         ]
     )
     for key in ("k", "l"):
-        backdate_item(me.items, ("a",), key, Times.of(old))
+        backdate_item(me.items, ("a",), key, RecordTimes.of(old))
     for round in range(2):
         assert [hit.at for hit in me.search("green tea", until=old + timedelta(days=1))] == [old], (
             round
@@ -662,7 +662,7 @@ def test_imported_items_keep_their_times(memory: Memory, me: Scope) -> None:
         )
         memory.reindex()
     me.items.put(("a",), "k", {"text": "green tea"})
-    backdate_item(me.items, ("a",), "k", Times.of(old))
+    backdate_item(me.items, ("a",), "k", RecordTimes.of(old))
     assert me.items.get(("a",), "k").updated_at > old
     assert problems(memory) == []
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memorist import Memory, NewMessage, Scope
-from memorist.kinds.backdating import Times, backdate_state
+from memorist.kinds.backdating import RecordTimes, backdate_state
 from memorist.search.candidates import (
     FORMAT,
     DigestColumns,
@@ -142,7 +142,7 @@ def test_a_backdated_record_is_found_by_its_month(me: Scope) -> None:
         me.state.set(key, "skates")
     april = datetime(2021, 4, 12, tzinfo=UTC)
     for key in (keys[0], keys[-1]):
-        backdate_state(me.state, "user", key, Times.of(april))
+        backdate_state(me.state, "user", key, RecordTimes.of(april))
     hits = me.search("skates in april 2021", kinds=["state"], limit=2)
     assert {hit.title for hit in hits} == {keys[0], keys[-1]}
     assert all(

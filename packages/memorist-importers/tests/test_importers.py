@@ -33,6 +33,7 @@ from memorist.importing import ImportReport, detect_format, foreign_files, forma
 from memorist_frameworks.langchain import MemoristChatMessageHistory
 from memorist_frameworks.langgraph import MemoristStore
 from memorist_frameworks.openai_agents import MemoristSession
+from memorist_importers import archives
 from testkit.faults import with_faults
 
 MAKE: dict[str, Callable[[Path], Path]] = {
@@ -683,7 +684,7 @@ def test_malicious_archives(
     ]
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b"[" + b" " * (8 << 20) + b"]")
-    monkeypatch.setattr(foreign_files, "SMALL_ARCHIVE_BYTES", 1 << 20)
+    monkeypatch.setattr(archives, "SMALL_ARCHIVE_BYTES", 1 << 20)
     with pytest.raises(Invalid, match="zip bomb"):
         adas_import(memory, tmp_path / "bomb.zip", "chatgpt")
     with zipfile.ZipFile(tmp_path / "torn.zip", "w", zipfile.ZIP_DEFLATED) as archive:

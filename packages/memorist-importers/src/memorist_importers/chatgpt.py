@@ -25,6 +25,7 @@ from memorist.importing.records import (
     parse_time,
 )
 from memorist_importers import json_files
+from memorist_importers.archives import open_archive
 from memorist_importers.fields import NOT_AN_OBJECT, as_text, drop_fields, only_objects
 
 CONVERSATIONS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
@@ -40,7 +41,7 @@ Nodes = Mapping[str, Mapping[str, Any]]
 
 def read(source: ImportSource) -> Iterator[Record]:
     """Yield everything in the export."""
-    with foreign_files.open_archive(Path(source.location)) as archive:
+    with open_archive(Path(source.location)) as archive:
         names = list(archive)
         for name in names:
             stem = name.rsplit("/", 1)[-1].removesuffix(".json")

@@ -25,6 +25,7 @@ from memorist.importing.records import (
     parse_time,
 )
 from memorist_importers import json_files
+from memorist_importers.archives import open_archive
 from memorist_importers.fields import as_text, drop_fields, only_objects, split_objects
 
 _SENDERS = {
@@ -39,7 +40,7 @@ _KINDS = ("conversations", "projects", "memories", "users", "design_chats")
 
 def read(source: ImportSource) -> Iterator[Record]:
     """Yield everything in the export."""
-    with foreign_files.open_archive(Path(source.location)) as archive:
+    with open_archive(Path(source.location)) as archive:
         names = list(archive)
         for name in names:
             kind = _file_kind(name)

@@ -76,6 +76,7 @@ from memorist.kinds.consolidations.consolidations import (
 )
 from memorist.kinds.documents.document import (
     Document,
+    Loaded,
     Passage,
 )
 from memorist.kinds.entries.entries import (
@@ -563,6 +564,8 @@ class AsyncRefs:
         after: str | None = None,
     ) -> Page[Ref]:
         """Return the references of the scope or of a session, newest first."""
+    async def opening(self, key: str) -> IO[bytes]:
+        """Open a whole content as a file, to copy it in chunks."""
 
 @type_check_only
 class AsyncState:
@@ -657,6 +660,22 @@ class AsyncDocuments:
         media: Annotated[Media, OneOf(("text", "markdown", "html", None))] | None = None,
     ) -> Document:
         """Add a document."""
+    async def add_file(self, path: str | Path, *, title: str = "") -> Document:
+        """Add a text, Markdown, HTML or PDF file; by default, its title is its own or its name."""
+    async def add_data(
+        self, data: bytes, *, title: str = "", path: str = "", media: Media | None = None
+    ) -> Document:
+        """Add bytes; without a title, use the document's own or the last name of the path."""
+    async def add_files(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        title: str = "",
+        pattern: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Loaded:
+        """Add files and folders, and return the outcome of each file."""
     async def get(self, id: Key) -> Document:
         """Return a document, without its text."""
     async def text(self, id: Key) -> str:

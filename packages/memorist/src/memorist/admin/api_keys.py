@@ -19,7 +19,7 @@ from memorist.base import canonical, clock
 from memorist.base.errors import Forbidden, Invalid, NotFound, TooLarge
 from memorist.base.parameters import Key, OneOf, PageSize, Range, Texts
 from memorist.base.verbs import verb
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import EVERY_TENANT, Transaction
 from memorist.storage.rows import row_mapper
 
@@ -138,8 +138,7 @@ class ApiKeys(AdminKind):
     @verb("GET /keys", effect="read", example="memorist keys list --tenant acme")
     def list(self, *, limit: PageSize = 100, after: str | None = None) -> Page[ApiKey]:
         """Return the keys of the tenant, oldest first, including expired and revoked keys."""
-        size = self._limit(limit)
-        start, last = decode_cursor(after, [int, str]) if after else (0, "")
+        size, (start, last) = page_start(limit, after, 0, "")
         rows = self._read(
             lambda tx: tx.all(
                 f"""select {COLUMNS} from keys
@@ -154,7 +153,7 @@ class ApiKeys(AdminKind):
         return make_page(
             [_key(row) for row in rows],
             size,
-            lambda key: [clock.from_datetime(key.created_at, "after"), key.id],
+            lambda key: [key.created_at, key.id],
         )
 
     @verb(

@@ -20,7 +20,7 @@ from memorist.base import canonical, clock, masking
 from memorist.base.parameters import Key, PageSize
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Check
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.transfer.erase import hash_subject
@@ -119,8 +119,7 @@ class AuditLog(AdminKind):
         after: str | None = None,
     ) -> Page[AuditRecord]:
         """Return the actions in the tenant, newest first."""
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (2**62,)
+        size, (start,) = page_start(limit, after, 2**62)
         rows = self._read_rows(
             lambda tx: tx.send(
                 f"""select {COLUMNS} from audit

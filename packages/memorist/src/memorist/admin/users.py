@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from memorist.admin import idempotency
 from memorist.admin.admin_kind import AdminKind
-from memorist.base import canonical, clock, limits
+from memorist.base import canonical, clock
 from memorist.base.parameters import Key, PageSize, Text
 from memorist.base.verbs import verb
 from memorist.kinds.facts.changes import remove_of_agent
 from memorist.kinds.items.item import area_of
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Database, Row, Transaction
 from memorist.storage.transfer.erase import AgentReceipt, Receipt, erase, erase_agent
 
@@ -180,8 +180,7 @@ def list_users(
 
     search: only users whose name contains this text, in upper or lower case
     """
-    size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
-    at, person = decode_cursor(after, [int, str]) if after else (_NEWEST, "")
+    size, (at, person) = page_start(limit, after, _NEWEST, "")
     folded = canonical.text(search, "search", _MAX_SEARCH_BYTES).casefold()
     escaped = folded.replace("!", "!!").replace("%", "!%").replace("_", "!_")
     batch = max(_SEARCH_BATCH, size + 1) if folded else size + 1
@@ -230,5 +229,5 @@ def _user(row: Row) -> StoredUser:
     )
 
 
-def _cursor(user: StoredUser) -> list[int | str]:
-    return [clock.from_datetime(user.last_active_at, "after"), user.user]
+def _cursor(user: StoredUser) -> list[Any]:
+    return [user.last_active_at, user.user]

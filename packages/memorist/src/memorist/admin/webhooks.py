@@ -25,7 +25,7 @@ from memorist.base.http import RequestFailed
 from memorist.base.parameters import Key, OneOf, PageSize, Texts
 from memorist.base.verbs import verb
 from memorist.kinds import KINDS
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage import event_log
 from memorist.storage.database import Row, Transaction
 from memorist.storage.event_log import EVENT_COLUMNS, Event, event_from_row
@@ -178,8 +178,7 @@ class Webhooks(AdminKind):
     ) -> Page[DeadLetter]:
         """Return the events that a webhook did not accept, oldest first, and why."""
         canonical.key(id, "id")
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (0,)
+        size, (start,) = page_start(limit, after, 0)
 
         def work(tx: Transaction) -> list[Row]:
             _find(tx, id)

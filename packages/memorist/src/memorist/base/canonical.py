@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from memorist.base import masking
@@ -115,6 +115,13 @@ def check_integer(value: int, field: str, minimum: int = 0, maximum: int = 2**53
     if not minimum <= value <= maximum:
         raise Invalid(field=field, problem=f"must be from {minimum} to {maximum}, not {value}")
     return value
+
+
+def one_of(value: Any, field: str, choices: Collection[str]) -> None:
+    """Raise `Invalid` unless a value is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        problem = f"must be one of {', '.join(choices)}, not {repr(value)[:60]}"
+        raise Invalid(field=field, problem=problem)
 
 
 def amount(value: float, field: str) -> float:

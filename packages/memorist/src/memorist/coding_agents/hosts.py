@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -97,19 +97,30 @@ def _mcp(command: Sequence[str]) -> dict[str, Any]:
     return {"command": command[0], "args": ["mcp", "--project", *command[1:]]}
 
 
+def _hooks(
+    host: Host, file: Path, command: Sequence[str], *, has_type: bool = True
+) -> list[Addition]:
+    """Return the hooks of a host, one for each event."""
+    additions = []
+    for event, task in host.events.items():
+        hook = {
+            **({"type": "command"} if has_type else {}),
+            "command": _hook_command(host, event, command),
+            "timeout": host_seconds(host.name, event, task),
+        }
+        additions.append(Addition(file, ("hooks", event), hook, "item"))
+    return additions
+
+
 def _claude_hooks(
     host: Host, file: Path, command: Sequence[str], milliseconds: bool = False
 ) -> list[Addition]:
     """Return the hooks of Claude Code's format, which Codex and Gemini CLI share."""
     additions = []
-    for event, task in host.events.items():
-        seconds = host_seconds(host.name, event, task)
-        hook = {
-            "type": "command",
-            "command": _hook_command(host, event, command),
-            "timeout": seconds * 1000 if milliseconds else seconds,
-        }
-        additions.append(Addition(file, ("hooks", event), {"hooks": [hook]}, "item"))
+    for addition in _hooks(host, file, command):
+        hook = addition.value
+        hook["timeout"] *= 1000 if milliseconds else 1
+        additions.append(replace(addition, value={"hooks": [hook]}))
     return additions
 
 
@@ -150,17 +161,11 @@ def _cursor_folder(place: Place) -> Path:
 def _cursor(host: Host, place: Place, command: Sequence[str]) -> list[Addition]:
     folder = place.project / ".cursor" if place.project else _cursor_folder(place)
     hooks = folder / "hooks.json"
-    additions = [
+    return [
         Addition(folder / "mcp.json", ("mcpServers", NAME), _mcp(command)),
         Addition(hooks, ("version",), 1),
+        *_hooks(host, hooks, command, has_type=False),
     ]
-    for event, task in host.events.items():
-        hook = {
-            "command": _hook_command(host, event, command),
-            "timeout": host_seconds(host.name, event, task),
-        }
-        additions.append(Addition(hooks, ("hooks", event), hook, "item"))
-    return additions
 
 
 def _vscode_folder(place: Place) -> Path:
@@ -179,18 +184,11 @@ def _vscode(host: Host, place: Place, command: Sequence[str]) -> list[Addition]:
     else:
         servers = _vscode_folder(place) / "mcp.json"
         hooks = place.home / ".copilot" / "hooks" / "memorist.json"
-    additions = [
+    return [
         Addition(servers, ("servers", NAME), {"type": "stdio", **_mcp(command)}),
         Addition(hooks, ("version",), 1),  # Copilot CLI, which reads this file too, rejects it else
+        *_hooks(host, hooks, command),
     ]
-    for event, task in host.events.items():
-        hook = {
-            "type": "command",
-            "command": _hook_command(host, event, command),
-            "timeout": host_seconds(host.name, event, task),
-        }
-        additions.append(Addition(hooks, ("hooks", event), hook, "item"))
-    return additions
 
 
 def _gemini_folder(place: Place) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 from memorist.base.errors import MemoristError
@@ -47,8 +48,11 @@ def _detect_database(path: Path) -> str | None:
 
 
 def _detect_archive(path: Path) -> str | None:
-    with foreign_files.open_archive(path) as archive:
-        names = list(archive)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = sorted(archive.namelist())
+    except zipfile.BadZipFile:
+        return None
     for format, importer in importers().items():
         if importer.archive_member and any(
             re.fullmatch(importer.archive_member, name) for name in names

@@ -33,7 +33,7 @@ from memorist.importing.records import (
 )
 from memorist.importing.report import RECORD_NAMES, ImportReport, location
 from memorist.kinds import backdating
-from memorist.kinds.backdating import Times
+from memorist.kinds.backdating import RecordTimes
 from memorist.kinds.entries.entry import checked_content
 from memorist.kinds.graph import GraphEntity, Observations, Relation, add_twins
 from memorist.kinds.items import Put
@@ -231,7 +231,7 @@ class RecordWriter:
         for item in new:
             if item.created_at is not None or item.expires_at is not None:
                 created = item.created_at or datetime.now(UTC)
-                times = Times.of(created, item.updated_at, item.expires_at)
+                times = RecordTimes.of(created, item.updated_at, item.expires_at)
                 backdating.backdate_item(scope.items, item.place, item.key, times)
         limit = limits.MAX_ITEM_BYTES
         outcomes: list[Outcome] = []
@@ -300,7 +300,7 @@ class RecordWriter:
         scope.state.set(state.key, state.value, area=state.area, ttl=ttl)
         created = state.created_at or state.updated_at
         if created is not None:
-            times = Times.of(created, state.updated_at, state.expires_at)
+            times = RecordTimes.of(created, state.updated_at, state.expires_at)
             backdating.backdate_state(scope.state, state.area, state.key, times)
         return True
 
@@ -360,7 +360,7 @@ class RecordWriter:
                 metadata=metadata,
                 key=record.key,
             )
-            times = Times.of(created, record.updated_at)
+            times = RecordTimes.of(created, record.updated_at)
             backdating.add_reference(scope.refs, new, times, is_active=record.is_active)
         self.report.count("references", is_new=True)
 
@@ -520,8 +520,8 @@ class RecordWriter:
         if not has_written and scope.sessions.get(conversation.id).created_at <= created:
             return
         updated = max([created, *times]) if times else conversation.updated_at or created
-        times = Times.of(created, updated)
-        backdating.backdate_session(scope.sessions, conversation.id, times)
+        original = RecordTimes.of(created, updated)
+        backdating.backdate_session(scope.sessions, conversation.id, original)
 
     def _write_note(self, note: ImportedNote, user: str | None, agent: str) -> None:
         scope = self._scope(user, agent)
@@ -537,7 +537,7 @@ class RecordWriter:
                 inner.notes.append(appended, if_version=notes.version)
                 created = note.created_at or note.updated_at
                 if created is not None:
-                    backdating.backdate_note(inner.notes, Times.of(created, note.updated_at))
+                    backdating.backdate_note(inner.notes, RecordTimes.of(created, note.updated_at))
 
             self._transaction(scope, work)
         self.report.count("notes", is_new=is_new)

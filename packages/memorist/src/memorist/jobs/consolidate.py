@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -96,22 +95,19 @@ class _Leased:
 def _propose(services: Services, tenant: str, agent: str) -> JobResult:
     """Consolidate one agent's journal under a lease."""
     seconds = services.settings.model_seconds + COMMIT_SECONDS
-    lease = leases.claim(services.database, tenant, f"consolidate {agent}", seconds)
-    if lease is None:
-        return JobResult(left=1)
-    model = services.models.main
     models = services.models
-    if model is not None:
-        models = Models(services.settings, main=_Leased(model, services.database, lease, seconds))
-    try:
-        outcome = run_proposals(
-            replace(services, models=models), Owner(tenant, None, agent, "agent"), AGE_DAYS
-        )
-    except _TakenOver:
-        return JobResult(left=1)
-    finally:
-        with suppress(StorageError):  # the lease expires by itself
-            leases.release(services.database, lease)
+    with leases.held(services.database, tenant, f"consolidate {agent}", seconds) as lease:
+        if lease is None:
+            return JobResult(left=1)
+        if (model := models.main) is not None:
+            leased = _Leased(model, services.database, lease, seconds)
+            models = Models(services.settings, main=leased)
+        try:
+            outcome = run_proposals(
+                replace(services, models=models), Owner(tenant, None, agent, "agent"), AGE_DAYS
+            )
+        except _TakenOver:
+            return JobResult(left=1)
     errors = tuple(f"tenant {tenant}, agent {agent}: {error}" for error in outcome.errors)
     return JobResult(done=len(outcome.proposals), failed=len(errors), errors=errors[:MAX_ERRORS])
 

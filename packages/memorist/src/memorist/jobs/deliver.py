@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 
 from memorist.admin.webhooks import host_of, send
 from memorist.base import clock
-from memorist.base.errors import StorageError
 from memorist.jobs.job import JobProblem, JobResult, Progress
 from memorist.kinds.kind import Services
 from memorist.storage import leases
@@ -121,30 +119,29 @@ class _Delivery:
 
     def run(self) -> JobResult:
         """Send events until none is left, one fails, or the time is over."""
-        lease = leases.claim(self._database, self._tenant, f"webhook {self._id}", LEASE_SECONDS)
-        if lease is None:
-            return JobResult(left=1)  # another process sends them
+        name = f"webhook {self._id}"
+        with leases.held(self._database, self._tenant, name, LEASE_SECONDS) as lease:
+            # Without the lease, another process sends them.
+            return JobResult(left=1) if lease is None else self._send_all(lease)
+
+    def _send_all(self, lease: leases.Lease) -> JobResult:
         started = time.monotonic()
         total = JobResult()
-        try:
-            while batch := self._database.read(self._tenant, self._next):
-                for event in batch.events:
-                    result = self._send(batch, event, lease)
-                    if result is None:
-                        return total + JobResult(left=1)
-                    total += result
-                    if self._progress:
-                        self._progress(total.done, total.done)
-                    if result.left or time.monotonic() - started > RUN_SECONDS:
-                        return total
-                    if not leases.renew(self._database, lease, LEASE_SECONDS):
-                        return total + JobResult(left=1)
-                if batch.position is not None:
-                    self._skip_to(batch.position)
-            return total
-        finally:
-            with suppress(StorageError):  # the lease expires by itself
-                leases.release(self._database, lease)
+        while batch := self._database.read(self._tenant, self._next):
+            for event in batch.events:
+                result = self._send(batch, event, lease)
+                if result is None:
+                    return total + JobResult(left=1)
+                total += result
+                if self._progress:
+                    self._progress(total.done, total.done)
+                if result.left or time.monotonic() - started > RUN_SECONDS:
+                    return total
+                if not leases.renew(self._database, lease, LEASE_SECONDS):
+                    return total + JobResult(left=1)
+            if batch.position is not None:
+                self._skip_to(batch.position)
+        return total
 
     def _next(self, tx: Transaction) -> _EventBatch | None:
         """Return the next events, then dead letters that are sent again; None at the end.

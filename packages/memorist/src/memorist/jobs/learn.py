@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -218,25 +217,22 @@ def _learn_session(services: Services, tenant: str, session: _DueSession) -> Job
         return _read_all(services, tenant, session, None)
     seconds = services.settings.model_seconds + COMMIT_SECONDS
     digest = hashlib.sha256(session.session.encode()).hexdigest()
-    lease = leases.claim(services.database, tenant, f"learn {digest}", seconds)
-    if lease is None:  # another process reads it
-        return JobResult(left=1)
-    owner = Owner(tenant, session.user, session.agent)
-    watched = services.watched(model, owner, ROUTE, session.session)
-    try:
-        return _read_all(services, tenant, session, watched, lease)
-    except (NoModel, StorageError):
-        raise
-    except MemoristError as error:
-        problem = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]
-        services.database.write(
-            tenant, lambda tx: _note_failure(tx, session.session, problem), idempotent=True
-        )
-        place = f"tenant {tenant}, session {session.session}"
-        return JobResult(failed=1, errors=(f"{place}: {error}",))
-    finally:
-        with suppress(StorageError):  # the lease expires by itself
-            leases.release(services.database, lease)
+    with leases.held(services.database, tenant, f"learn {digest}", seconds) as lease:
+        if lease is None:  # another process reads it
+            return JobResult(left=1)
+        owner = Owner(tenant, session.user, session.agent)
+        watched = services.watched(model, owner, ROUTE, session.session)
+        try:
+            return _read_all(services, tenant, session, watched, lease)
+        except (NoModel, StorageError):
+            raise
+        except MemoristError as error:
+            problem = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]
+            services.database.write(
+                tenant, lambda tx: _note_failure(tx, session.session, problem), idempotent=True
+            )
+            place = f"tenant {tenant}, session {session.session}"
+            return JobResult(failed=1, errors=(f"{place}: {error}",))
 
 
 def _model(services: Services) -> Model | None:

@@ -9,7 +9,7 @@ from time import monotonic
 
 from memorist.admin import browser_sessions, idempotency
 from memorist.base import clock
-from memorist.base.errors import Full, Invalid, NotFound, StorageError
+from memorist.base.errors import Full, Invalid, NotFound
 from memorist.jobs.job import JobResult
 from memorist.kinds.facts.changes import remove_evidence
 from memorist.kinds.indexing import index_id
@@ -20,7 +20,7 @@ from memorist.storage import event_log, leases
 from memorist.storage.contents.blobs import GRACE
 from memorist.storage.database import Transaction
 from memorist.storage.pace import Pace
-from memorist.storage.writer import Change, Writer
+from memorist.storage.writer import Change
 
 BATCH_SIZE = 500
 ROWS_PER_TIDYING = 5_000
@@ -101,13 +101,10 @@ def purge(
     total = sum(rows for _, rows in due.values())
     done = {what: 0 for what, _ in BATCHES}
     for tenant, (cutoff, _) in due.items():
-        for what, batch in BATCHES:
-            for removed in _in_batches(
-                services.writer, services.index, tenant, batch, cutoff, emergency
-            ):
-                done[what] += removed
-                if progress:
-                    progress(sum(done.values()), total)
+        for what, removed in _remove_all(services, tenant, cutoff, emergency=emergency):
+            done[what] += removed
+            if progress:
+                progress(sum(done.values()), total)
         _sweep_expired(services, tenant)
     contents = sum(services.blobs.collect(tenant) for tenant in due)
     return Purged(
@@ -155,24 +152,17 @@ class RetentionJob:
         cutoff, due = services.database.read(tenant, lambda tx: _has_due(tx, age))
         if not due:
             return JobResult()
-        lease = leases.claim(
-            services.database, tenant, "retention", LEASE_SECONDS, frees_space=True
-        )
-        if lease is None:
-            return JobResult()  # another process removes it
         removed = 0
-        try:
-            for _, batch in BATCHES:
-                for size in _in_batches(
-                    services.writer, services.index, tenant, batch, cutoff, emergency=False
-                ):
-                    removed += size
-                    leases.renew(services.database, lease, LEASE_SECONDS)
-                    if progress:
-                        progress(removed, removed)
-        finally:
-            with suppress(StorageError):  # the lease expires by itself
-                leases.release(services.database, lease)
+        with leases.held(
+            services.database, tenant, "retention", LEASE_SECONDS, frees_space=True
+        ) as lease:
+            if lease is None:
+                return JobResult()  # another process removes it
+            for _, size in _remove_all(services, tenant, cutoff):
+                removed += size
+                leases.renew(services.database, lease, LEASE_SECONDS)
+                if progress:
+                    progress(removed, removed)
         services.blobs.collect_staged(tenant)
         return JobResult(done=removed)
 
@@ -200,16 +190,26 @@ def _has_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
     return cutoff, old is not None
 
 
+def _remove_all(
+    services: Services, tenant: str, cutoff: int | None, *, emergency: bool = False
+) -> Iterator[tuple[str, int]]:
+    """Remove what is due in batches; yield the sort and the number of the rows of each batch."""
+    for what, batch in BATCHES:
+        for removed in _in_batches(services, tenant, batch, cutoff, emergency):
+            yield what, removed
+
+
 def _in_batches(
-    writer: Writer, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
+    services: Services, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
 ) -> Iterator[int]:
     """Remove batches until none is left, with pauses for other writers; yield the size of each."""
+    writer = services.writer
     pace = Pace(BATCH_SIZE)
     untidied = 0
 
     def remove(tx: Transaction) -> tuple[int | None, float]:
         started = monotonic()
-        return batch(tx, index, cutoff, pace.size), monotonic() - started
+        return batch(tx, services.index, cutoff, pace.size), monotonic() - started
 
     while True:
         try:
@@ -354,23 +354,14 @@ def _remove_idle_threads(
     return removed or None
 
 
-def _remove_old_events(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
-    """Remove a batch of old events; None if there is none."""
-    return event_log.remove_old(tx, size)
-
-
-def _remove_old_dead_letters(
-    tx: Transaction, index: Index, cutoff: int | None, size: int
-) -> int | None:
-    """Remove a batch of old dead letters; None if there is none."""
-    return event_log.remove_old_dead_letters(tx, size)
-
-
-BATCHES = (
+BATCHES: tuple[tuple[str, Batch], ...] = (
     ("state", _remove_expired_state),
     ("items", _remove_expired_items),
     ("messages", _remove_old_messages),
     ("threads", _remove_idle_threads),
-    ("events", _remove_old_events),
-    ("dead letters", _remove_old_dead_letters),
+    ("events", lambda tx, index, cutoff, size: event_log.remove_old(tx, size)),
+    (
+        "dead letters",
+        lambda tx, index, cutoff, size: event_log.remove_old_dead_letters(tx, size),
+    ),
 )

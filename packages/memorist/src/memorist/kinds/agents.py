@@ -13,7 +13,7 @@ from memorist.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
 from memorist.base.parameters import Count, Key, Keys, PageSize, Text
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Kind, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Transaction
 from memorist.storage.rows import row_mapper
 
@@ -133,8 +133,7 @@ class Agents(Kind):
     @verb("GET /agents", effect="read", example="memorist agents list")
     def list(self, *, limit: PageSize = 100, after: str | None = None) -> Page[Agent]:
         """Return the tenant's agents, by name."""
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [str]) if after else ("",)
+        size, (start,) = page_start(limit, after, "")
 
         def work(tx: Transaction) -> list[Agent]:
             rows = tx.all(

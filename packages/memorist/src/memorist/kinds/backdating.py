@@ -28,7 +28,7 @@ from memorist.storage.database import Transaction
 
 
 @dataclass(frozen=True)
-class Times:
+class RecordTimes:
     """The original times of a record, in microseconds."""
 
     created: int
@@ -38,7 +38,7 @@ class Times:
     @classmethod
     def of(
         cls, created: datetime, updated: datetime | None = None, expires: datetime | None = None
-    ) -> Times:
+    ) -> RecordTimes:
         """Return the times; a record is not older when it was updated than when it was created."""
         first = clock.from_datetime(created, "created_at")
         last = first if updated is None else clock.from_datetime(updated, "updated_at")
@@ -46,7 +46,7 @@ class Times:
         return cls(first, max(first, last), end)
 
 
-def backdate_session(sessions: Sessions, id: str, times: Times) -> None:
+def backdate_session(sessions: Sessions, id: str, times: RecordTimes) -> None:
     """Set when a session was created and last used."""
 
     def work(tx: Transaction) -> None:
@@ -111,7 +111,7 @@ def backdate_item(
     items: Items,
     namespace: Sequence[str],
     key: str,
-    times: Times,
+    times: RecordTimes,
 ) -> None:
     """Set the times of an item, also in the index, unless the item was changed since."""
     area = area_of(items._owner.user)
@@ -139,7 +139,7 @@ def backdate_item(
     items._write("put", work, row={"area": area, "place": place, "key": key})
 
 
-def backdate_note(notes: Notes, times: Times) -> None:
+def backdate_note(notes: Notes, times: RecordTimes) -> None:
     """Set the times of notes that have one version."""
     owner = notes._owner
 
@@ -167,7 +167,7 @@ def backdate_note(notes: Notes, times: Times) -> None:
     notes._write("overwrite", work, row={"user_id": str(owner.user), "agent": str(owner.agent)})
 
 
-def add_reference(refs: Refs, new: NewReference, times: Times, *, is_active: bool) -> None:
+def add_reference(refs: Refs, new: NewReference, times: RecordTimes, *, is_active: bool) -> None:
     """Add a reference with its times and its active state, in one transaction."""
 
     def set_times(tx: Transaction) -> None:
@@ -206,7 +206,7 @@ def backdate_state(
     state: State,
     area: str,
     key: str,
-    times: Times,
+    times: RecordTimes,
 ) -> None:
     """Set the times of a key that has one version."""
     row = {"area": f"user:{state._owner.user}" if area == "user" else area, "key": key}

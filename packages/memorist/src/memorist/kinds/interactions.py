@@ -14,7 +14,7 @@ from memorist.base.parameters import Amount, Count, Key, PageSize
 from memorist.base.settings import Settings
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Kind, Owner, Table, own_session
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Sent, Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -210,8 +210,7 @@ class Interactions(Kind):
         Hours and days are in UTC. With `split`, each group has one total per model, route or agent,
         such as for the lines of a chart over time.
         """
-        if not isinstance(by, str) or by not in _BUCKETS:
-            raise Invalid(field="by", problem=f"must be one of {', '.join(_BUCKETS)}, not {by!r}")
+        canonical.one_of(by, "by", _BUCKETS)
         if not isinstance(split, str | None) or (by, split) not in _TOTALS:
             others = ", ".join(name for name in _SPLITS if name not in (None, by))
             raise Invalid(field="split", problem=f"must be one of {others}, not {split!r}")
@@ -250,8 +249,7 @@ class Interactions(Kind):
         after: str | None = None,
     ) -> Page[Interaction]:
         """Return model calls, newest first."""
-        size = self._limit(limit)
-        at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
+        size, (at, id) = page_start(limit, after, 2**62, "")
         rows = self._read_rows(
             lambda tx: tx.send(
                 """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
@@ -271,7 +269,7 @@ class Interactions(Kind):
         return make_page(
             [_interaction(row) for row in rows],
             size,
-            lambda call: [clock.from_datetime(call.created_at, "after"), call.id],
+            lambda call: [call.created_at, call.id],
         )
 
 

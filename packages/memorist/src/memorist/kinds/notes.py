@@ -24,9 +24,9 @@ from memorist.base.verbs import verb
 from memorist.kinds import trust
 from memorist.kinds.indexing import index_id, index_id_sql
 from memorist.kinds.kind import Check, Kind, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import Ask, Piece, RecallScope, Section
-from memorist.kinds.tool import Operation, Tool, ToolOutput, schema
+from memorist.kinds.tool import Operation, Tool, ToolOutput, schema, string
 from memorist.kinds.trust import PEOPLE_SQL
 from memorist.search.chunk import Chunk, split
 from memorist.search.query import Hit
@@ -275,8 +275,7 @@ class Notes(Kind):
     def history(self, *, limit: PageSize = 20, after: str | None = None) -> Page[NoteVersion]:
         """Return the versions of the document, newest first."""
         key = self._key()
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (2**62,)
+        size, (start,) = page_start(limit, after, 2**62)
         rows = self._read_rows(
             lambda tx: tx.send(
                 """select version, operation, source, text, created_at from note_versions
@@ -462,14 +461,9 @@ class Notes(Kind):
     def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tool with which an agent curates its notes."""
         parameters = schema(
-            operation={
-                "type": "string",
-                "enum": list(OPERATIONS),
-                "default": "read",
-                "description": _OPERATION,
-            },
-            content={"type": "string", "description": _CONTENT},
-            section_header={"type": "string", "description": _SECTION_HEADER},
+            operation=string(_OPERATION, enum=list(OPERATIONS), default="read"),
+            content=string(_CONTENT),
+            section_header=string(_SECTION_HEADER),
         )
         return [
             Tool(
@@ -702,15 +696,15 @@ def _argument_problem(operation: str, name: str, value: str) -> str:
 _ANSWER = schema(
     ("success", "operation", "version"),
     success={"const": True},
-    operation={"type": "string", "enum": list(OPERATIONS)},
+    operation=string(enum=list(OPERATIONS)),
     version={"type": "integer"},
-    notes={"type": "string", "description": "The whole document, after read."},
+    notes=string("The whole document, after read."),
     sections={
         "type": "array",
-        "items": {"type": "string"},
+        "items": string(),
         "description": "Its headings, after a change.",
     },
-    note={"type": "string"},
+    note=string(),
 )
 _DESCRIPTION = (
     "Read and change your long-term notes about this user: one Markdown document that you keep "

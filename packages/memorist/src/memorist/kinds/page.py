@@ -7,9 +7,10 @@ import binascii
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from memorist.base import canonical
+from memorist.base import canonical, clock, limits
 from memorist.base.errors import Invalid
 
 Record = TypeVar("Record")
@@ -51,10 +52,24 @@ def all_records(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]
         yield from page
 
 
+def page_start(limit: int, after: str | None, *first: Any) -> tuple[int, list[Any]]:
+    """Return the checked size of a page and the values of its cursor.
+
+    first: the values for the first page, of the types that the cursor has
+    """
+    size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
+    types = [type(value) for value in first]
+    return size, decode_cursor(after, types) if after else list(first)
+
+
 def encode_cursor(values: list[Any]) -> str:
-    """Encode values as an opaque cursor."""
-    text = json.dumps(values, separators=(",", ":"))
+    """Encode values as an opaque cursor; times as microseconds."""
+    text = json.dumps(values, separators=(",", ":"), default=_microseconds)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _microseconds(time: datetime) -> int:
+    return clock.from_datetime(time, "after")
 
 
 def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:

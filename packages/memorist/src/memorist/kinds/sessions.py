@@ -13,7 +13,7 @@ from memorist.base.parameters import Key, PageSize
 from memorist.base.verbs import verb
 from memorist.kinds.facts.changes import ALL_MESSAGES, remove_evidence
 from memorist.kinds.kind import Check, Kind, Table, own_session
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -231,8 +231,7 @@ class Sessions(Kind):
         With `search`, only sessions whose label or id contains all its words. With `spoken`, only
         sessions that have messages.
         """
-        size = self._limit(limit)
-        at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
+        size, (at, id) = page_start(limit, after, 2**62, "")
         words = canonical.words(search, limits.MAX_ATTRIBUTES_BYTES)
         floor, page = (
             (_FLOOR, _PAGE) if self._owner.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)

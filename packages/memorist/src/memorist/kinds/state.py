@@ -15,9 +15,9 @@ from memorist.base.parameters import KEY_PATTERN, Count, Key, PageSize, Prefix, 
 from memorist.base.verbs import verb
 from memorist.kinds.indexing import index_id, index_id_sql
 from memorist.kinds.kind import Check, Kind, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import Ask, Piece, RecallScope, Section
-from memorist.kinds.tool import Tool, ToolOutput, schema
+from memorist.kinds.tool import Tool, ToolOutput, schema, string
 from memorist.search import search_engine
 from memorist.search.index import split_text
 from memorist.search.query import Hit
@@ -305,8 +305,7 @@ class State(Kind):
         """Return the keys of an area that start with a prefix, in order."""
         if prefix != "":
             canonical.key(prefix, "prefix")
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [str]) if after else ("",)
+        size, (start,) = page_start(limit, after, "")
 
         def work(tx: Transaction) -> Sent:
             return tx.send(
@@ -475,12 +474,11 @@ of a task. An existing value is replaced.""",
     "list": "List the keys that are set, with their values if these are short.",
     "remove": "Remove a key and its value.",
 }
-_KEY = {"type": "string", "description": "The key."}
-_AREA = {
-    "type": "string",
-    "default": "user",
-    "description": "The owner: `user`, or `session:ID` for one conversation. `tenant`, which all users share, is read-only.",
-}
+_KEY = string("The key.")
+_AREA = string(
+    "The owner: `user`, or `session:ID` for one conversation. `tenant`, which all users share, is read-only.",
+    default="user",
+)
 _JSON = {
     "anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object", "array", "null")]
 }
@@ -502,14 +500,11 @@ _SET_SCHEMA = schema(
     },
 )
 _LIST_SCHEMA = schema(
-    prefix={"type": "string", "description": "Only keys that start with this."},
+    prefix=string("Only keys that start with this."),
     area=_AREA,
-    after={
-        "type": "string",
-        "description": "The `next` of the previous page, to get the page after it.",
-    },
+    after=string("The `next` of the previous page, to get the page after it."),
 )
-_TEXT = {"type": "string"}
+_TEXT = string()
 _VERSION = {"type": "integer"}
 _VALUE = schema(
     ("key", "version"), key=_TEXT, value=_JSON, version=_VERSION, expires_at=_TEXT, note=_TEXT

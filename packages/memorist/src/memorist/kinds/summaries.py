@@ -18,14 +18,14 @@ from typing import Any
 
 from memorist.base import canonical, limits, masking
 from memorist.base import tokens as counting
-from memorist.base.errors import Conflict, NotFound, StorageError
+from memorist.base.errors import Conflict, NotFound
 from memorist.base.parameters import Key, Number, PageSize
 from memorist.base.verbs import verb
 from memorist.content import folding, pairing
 from memorist.content.message import Message, records
 from memorist.content.message_content import is_notice
 from memorist.kinds.kind import ChangeSubject, Check, Kind, Table, own_session
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import Ask, Piece, Section
 from memorist.models import summarizer
 from memorist.storage import leases
@@ -175,8 +175,7 @@ class Summaries(Kind):
         canonical.key(session, "session")
         if number is not None:
             canonical.check_integer(number, "number", 1)
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (0,)
+        size, (start,) = page_start(limit, after, 0)
 
         def work(tx: Transaction) -> list[Message]:
             first = own_session(tx, self._owner, session)
@@ -214,16 +213,10 @@ class Summaries(Kind):
             return self.get(session)
         self._writer("")  # raises if there is no writer
         what = "fold " + hashlib.sha256(session.encode()).hexdigest()
-        lease = leases.claim(self._database, self._owner.tenant, what, self._lease_seconds)
-        if lease is None:
-            return self.get(session)
-        try:
-            with suppress(_LeaseLost):
-                self._until_done(session, force, lease)
-        finally:
-            # If the release fails, the lease expires; an earlier exception must not be hidden.
-            with suppress(StorageError):
-                leases.release(self._database, lease)
+        with leases.held(self._database, self._owner.tenant, what, self._lease_seconds) as lease:
+            if lease is not None:
+                with suppress(_LeaseLost):
+                    self._until_done(session, force, lease)
         return self.get(session)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
@@ -347,8 +340,7 @@ class Summaries(Kind):
     ) -> Page[Summary]:
         """Return every summary of a session, newest first."""
         canonical.key(session, "session")
-        size = self._limit(limit)
-        (before,) = decode_cursor(after, [int]) if after else (_MAX_SEQ,)
+        size, (before,) = page_start(limit, after, _MAX_SEQ)
 
         def work(tx: Transaction) -> Sent:
             own_session(tx, self._owner, session)

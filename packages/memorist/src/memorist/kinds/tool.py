@@ -206,6 +206,12 @@ class AsyncTool:
         return await self._threads(self._tool.call, arguments)
 
 
+def string(description: str = "", **rules: Any) -> dict[str, Any]:
+    """Return the schema of a text."""
+    about = {"description": description} if description else {}
+    return {"type": "string", **about, **rules}
+
+
 def schema(required: tuple[str, ...] = (), **properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object with these properties and no others."""
     return {

@@ -12,7 +12,7 @@ from memorist.base.errors import NotFound
 from memorist.base.parameters import Key, Number, PageSize
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Check, Kind, Table, own_session
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Row, Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -104,8 +104,7 @@ class Turns(Kind):
         canonical.key(session, "session")
         if seq is not None:
             canonical.check_integer(seq, "seq", 1)
-        size = self._limit(limit)
-        (before,) = decode_cursor(after, [int]) if after else (2**53,)
+        size, (before,) = page_start(limit, after, 2**53)
 
         def work(tx: Transaction) -> Sequence[Row]:
             own_session(tx, self._owner, session)

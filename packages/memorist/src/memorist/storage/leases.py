@@ -8,9 +8,12 @@ machines need not agree.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from memorist.base import clock
+from memorist.base.errors import StorageError
 from memorist.storage.database import Database, Transaction
 
 _CLAIM = """insert into leases (tenant, what, fence, expires_at) values (:tenant, :what, :now, :expires)
@@ -43,6 +46,21 @@ def claim(
         return Lease(tenant, what, row[0]) if row else None
 
     return database.write(tenant, work, frees_space=frees_space)
+
+
+@contextmanager
+def held(
+    database: Database, tenant: str, what: str, seconds: float, *, frees_space: bool = False
+) -> Iterator[Lease | None]:
+    """Hold a lease inside of the block, or None while another process holds it; as in `claim`."""
+    lease = claim(database, tenant, what, seconds, frees_space=frees_space)
+    try:
+        yield lease
+    finally:
+        # If the release fails, the lease expires; an earlier exception must not be hidden.
+        with suppress(StorageError):
+            if lease is not None:
+                release(database, lease)
 
 
 def renew(database: Database, lease: Lease, seconds: float) -> bool:

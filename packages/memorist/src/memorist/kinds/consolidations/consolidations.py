@@ -35,7 +35,7 @@ from memorist.kinds.documents import documents, sources
 from memorist.kinds.entries import entry, review
 from memorist.kinds.entries.entry import JOURNAL_WINDOW_MICROS, Review
 from memorist.kinds.kind import Check, Kind, Owner, Services, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.trust import is_person
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
@@ -179,11 +179,7 @@ class Consolidations(Kind):
         untrusted source, a core entry waits for review and a document is refused.
         """
         canonical.key(id, "id")
-        targets = get_args(Target)
-        if into not in targets:
-            raise Invalid(
-                field="into", problem=f"must be one of {', '.join(targets)}, not {into!r}"
-            )
+        canonical.one_of(into, "into", get_args(Target))
 
         def work(tx: Transaction) -> Consolidation:
             proposal = self._get_to_decide(tx, id)
@@ -280,13 +276,9 @@ class Consolidations(Kind):
         self, *, status: Status | None = None, limit: PageSize = 100, after: str | None = None
     ) -> Page[Consolidation]:
         """Return consolidations, newest first."""
-        statuses = get_args(Status)
-        if status is not None and status not in statuses:
-            raise Invalid(
-                field="status", problem=f"must be one of {', '.join(statuses)}, not {status!r}"
-            )
-        size = self._limit(limit)
-        at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
+        if status is not None:
+            canonical.one_of(status, "status", get_args(Status))
+        size, (at, id) = page_start(limit, after, 2**62, "")
         of_agent = "" if self._owner.agent is None else "and agent = :agent"
         rows = self._read_rows(
             lambda tx: tx.send(
@@ -306,7 +298,7 @@ class Consolidations(Kind):
         )
 
         def position(record: Consolidation) -> Any:
-            return [clock.from_datetime(record.created_at, "after"), record.id]
+            return [record.created_at, record.id]
 
         return make_page(_records(rows), size, position)
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-from memorist.base import canonical, clock, ids, limits
+from memorist.base import canonical, ids, limits
 from memorist.base.errors import Invalid, NotFound
 from memorist.base.parameters import HitCount, Key, Number, OneOf, PageSize, Prefix, Range
 from memorist.base.verbs import verb
@@ -33,7 +33,7 @@ from memorist.kinds.documents.document import (
 )
 from memorist.kinds.documents.sources import Progress, Source
 from memorist.kinds.kind import Check, Kind, Services, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest, SearchResults
 from memorist.search import words
 from memorist.search.query import Hit
@@ -45,40 +45,6 @@ _VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '')"
 _MAX_SEQ = 2**53
 # Documents that were made from the journal of an agent.
 _CONSOLIDATED = "(select entry_id from consolidations where tenant = :tenant and agent = :agent)"
-
-
-class AddFile(Protocol):
-    """Adds a file."""
-
-    def __call__(self, path: str | Path, *, title: str = "") -> Document:
-        """Add a text, Markdown, HTML or PDF file; by default, its title is its own or its name."""
-        ...
-
-
-class AddData(Protocol):
-    """Adds the bytes of a file."""
-
-    def __call__(
-        self, data: bytes, *, title: str = "", path: str = "", media: Media | None = None
-    ) -> Document:
-        """Add bytes; without a title, use the document's own or the last name of the path."""
-        ...
-
-
-class AddFiles(Protocol):
-    """Adds files and folders."""
-
-    def __call__(
-        self,
-        paths: Sequence[str | Path],
-        *,
-        title: str = "",
-        pattern: str | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> Loaded:
-        """Add files and return the outcome of each; an unreadable file does not stop the others."""
-        ...
 
 
 class Documents(Kind):
@@ -135,34 +101,39 @@ class Documents(Kind):
         source = sources.from_text(title, text, path, media, limits.MAX_DOCUMENT_BYTES)
         return self._store(source)[0]
 
-    # The next three are properties, so that they do not become endpoints: a remote caller must not
-    # read files of this machine.
+    # The next three are no verbs: a remote caller must not read files of this machine.
 
-    @property
-    def add_file(self) -> AddFile:
-        """Add a file of this machine with `add_file(path)`."""
+    def add_file(self, path: str | Path, *, title: str = "") -> Document:
+        """Add a text, Markdown, HTML or PDF file; by default, its title is its own or its name."""
+        return self._store(sources.from_file(path, title, limits.MAX_DOCUMENT_BYTES))[0]
 
-        def add(path: str | Path, *, title: str = "") -> Document:
-            return self._store(sources.from_file(path, title, limits.MAX_DOCUMENT_BYTES))[0]
+    def add_data(
+        self, data: bytes, *, title: str = "", path: str = "", media: Media | None = None
+    ) -> Document:
+        """Add bytes; without a title, use the document's own or the last name of the path."""
+        return self._store(sources.from_data(data, title, path, media, limits.MAX_DOCUMENT_BYTES))[
+            0
+        ]
 
-        return add
+    def add_files(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        title: str = "",
+        pattern: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Loaded:
+        """Add files and folders, and return the outcome of each file.
 
-    @property
-    def add_data(self) -> AddData:
-        """Add the bytes of a file with `add_data(data)`."""
+        An unreadable file does not stop the others.
+        """
 
-        def add(
-            data: bytes, *, title: str = "", path: str = "", media: Media | None = None
-        ) -> Document:
-            limit = limits.MAX_DOCUMENT_BYTES
-            return self._store(sources.from_data(data, title, path, media, limit))[0]
+        def store(source: Source) -> Outcome:
+            return self._store(source)[1]
 
-        return add
-
-    @property
-    def add_files(self) -> AddFiles:
-        """Add files and folders with `add_files(paths)`, and return the outcome of each file."""
-        return self._add_files
+        add = self._would_store if dry_run else store
+        return sources.load(paths, title, pattern, limits.MAX_DOCUMENT_BYTES, add, progress)
 
     @verb("GET /documents/{id}", effect="read", example="memorist documents get 0199… --json")
     def get(self, id: Key) -> Document:
@@ -201,8 +172,7 @@ class Documents(Kind):
         around: with `seq`, also this many chunks before and after it
         """
         canonical.key(id, "id")
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (0,)
+        size, (start,) = page_start(limit, after, 0)
         first = start + 1
         last = _MAX_SEQ
         canonical.check_integer(around, "around", 0, limits.MAX_PAGE)
@@ -228,10 +198,9 @@ class Documents(Kind):
 
         prefix: only documents whose path starts with it
         """
-        size = self._limit(limit)
+        size, (at, id) = page_start(limit, after, 2**62, "")
         if prefix != "":
             canonical.key(prefix, "prefix")
-        at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
         rows = self._read_rows(
             lambda tx: tx.send(
                 f"""select {COLUMNS} from documents
@@ -250,7 +219,7 @@ class Documents(Kind):
         return make_page(
             [document(row) for row in rows],
             size,
-            lambda record: [clock.from_datetime(record.updated_at, "after"), record.id],
+            lambda record: [record.updated_at, record.id],
         )
 
     @verb("GET /documents/counts", effect="read", example="memorist documents counts")
@@ -325,22 +294,6 @@ class Documents(Kind):
         return f"documents {hit.id} {hit.seq}"
 
     # -- writing -------------------------------------------------------------------------------
-
-    def _add_files(
-        self,
-        paths: Sequence[str | Path],
-        *,
-        title: str = "",
-        pattern: str | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> Loaded:
-        def store(source: Source) -> Outcome:
-            return self._store(source)[1]
-
-        add = self._would_store if dry_run else store
-        limit = limits.MAX_DOCUMENT_BYTES
-        return sources.load(paths, title, pattern, limit, add, progress)
 
     def _would_store(self, source: Source) -> Outcome:
         """Return the outcome that storing a source would have."""

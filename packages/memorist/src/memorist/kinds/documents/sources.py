@@ -93,11 +93,8 @@ def from_data(data: bytes, title: str, path: str, media: Media | None, limit: in
 
 
 def _check_media(media: Any) -> None:
-    if media is not None and media not in file_text.MEDIA:
-        raise Invalid(
-            field="media",
-            problem=f"must be one of {', '.join(file_text.MEDIA)}, not {str(media)[:50]!r}",
-        )
+    if media is not None:
+        canonical.one_of(media, "media", file_text.MEDIA)
 
 
 def _digest(data: bytes) -> str:

@@ -53,7 +53,7 @@ from memorist.kinds.entries.entry import (
 )
 from memorist.kinds.entries.review import queued_rows
 from memorist.kinds.kind import ChangeSubject, Kind, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
 from memorist.kinds.tool import Tool
@@ -230,8 +230,7 @@ class Entries(Kind):
         """
         if review not in ("pending", "refused"):
             raise Invalid(field="review", problem=f"must be pending or refused, not {review!r}")
-        size = self._limit(limit)
-        before = _decode_position(after)
+        size, before = page_start(limit, after, _FAR_FUTURE, "")
 
         def work(tx: Transaction) -> list[Entry]:
             rows = queued_rows(tx, self._owner, review, before, size + 1)
@@ -469,7 +468,7 @@ class Entries(Kind):
         *,
         about_self: bool = False,
     ) -> Entry:
-        _check_kind(kind)
+        canonical.one_of(kind, "kind", ENTRY_KINDS)
         if kind != "whiteboard" and board is not None:
             raise Invalid(field="board", problem="is only for entries of the kind whiteboard")
         text = checked_content(content, policy=self._settings.masking)
@@ -631,17 +630,14 @@ class Entries(Kind):
         search: only entries in which all these words occur, in any order, upper or lower case
         """
         if kind is not None:
-            _check_kind(kind)
+            canonical.one_of(kind, "kind", ENTRY_KINDS)
         if board is not None:
             canonical.key(board, "board")
             if kind not in (None, "whiteboard"):
                 raise Invalid(field="board", problem=f"has no {kind} entries")
-        if review is not None and review not in REVIEWS:
-            raise Invalid(
-                field="review", problem=f"must be one of {', '.join(REVIEWS)}, not {review!r}"
-            )
-        size = self._limit(limit)
-        at, id = _decode_position(after)
+        if review is not None:
+            canonical.one_of(review, "review", REVIEWS)
+        size, (at, id) = page_start(limit, after, _FAR_FUTURE, "")
         values = {
             "agent": self._owner.agent,
             "user": self._owner.user,
@@ -679,13 +675,6 @@ def _all_with_signs(entries: Sequence[Entry]) -> list[Entry]:
     return [with_signs(entry) for entry in entries]
 
 
-def _check_kind(kind: str) -> None:
-    if kind not in ENTRY_KINDS:
-        raise Invalid(
-            field="kind", problem=f"must be one of {', '.join(ENTRY_KINDS)}, not {kind!r}"
-        )
-
-
 def _expect_version(entry: Entry, if_version: int | None) -> None:
     if if_version not in (None, entry.version):
         raise WrongVersion(what="entry", id=entry.id, actual=entry.version, expected=if_version)
@@ -703,11 +692,4 @@ def _drop_proposals(tx: Transaction, ids: Sequence[str]) -> None:
 
 
 def _position(entry: Entry) -> list[Any]:
-    return [clock.from_datetime(entry.created_at, "after"), entry.id]
-
-
-def _decode_position(after: str | None) -> tuple[int, str]:
-    if not after:
-        return _FAR_FUTURE, ""
-    at, id = decode_cursor(after, [int, str])
-    return at, id
+    return [entry.created_at, entry.id]

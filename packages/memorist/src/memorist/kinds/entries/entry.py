@@ -191,11 +191,7 @@ def imported_entry(
         user = canonical.key(record["user"], f"{field}.user")
     content = checked_content(record.get("content", ""), f"{field}.content", policy)
     review = record.get("review", "accepted")
-    if review not in REVIEWS:
-        raise Invalid(
-            field=f"{field}.review",
-            problem=f"must be one of {', '.join(REVIEWS)}, not {review!r}",
-        )
+    canonical.one_of(review, f"{field}.review", REVIEWS)
     sources = ["import", owner.source]
     if record.get("source") in trust.TRUST_ORDER:
         sources.append(record["source"])

@@ -13,7 +13,7 @@ from memorist.kinds.entries.entry import (
     Entry,
     EntryKind,
 )
-from memorist.kinds.tool import Tool, ToolOutput, schema
+from memorist.kinds.tool import Tool, ToolOutput, schema, string
 
 AddEntry = Callable[[str, EntryKind, str | None, bool], Entry]
 
@@ -67,21 +67,14 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]], action: str
             problem = f"You do not share a board {board!r}. The boards that you share: {shared}."
             return {"error": problem}
 
-    text = {
-        "type": "string",
-        "description": f"What to remember, at most {MAX_CHARACTERS} characters.",
-    }
-    board_name = {
-        "type": "string",
-        "description": f"The name of the board. Default: `{MAIN_BOARD}`.",
-    }
-    about = {
-        "type": "string",
-        "enum": ["user", "self"],
-        "default": "user",
-        "description": "`user`: only in conversations with this user. `self`: about you, with all "
+    text = string(f"What to remember, at most {MAX_CHARACTERS} characters.")
+    board_name = string(f"The name of the board. Default: `{MAIN_BOARD}`.")
+    about = string(
+        "`user`: only in conversations with this user. `self`: about you, with all "
         "users, once a person has accepted it.",
-    }
+        enum=["user", "self"],
+        default="user",
+    )
     content_only = schema(("content",), content=text)
     content_and_about = schema(("content",), content=text, about=about)
     content_and_board = schema(("content",), content=text, board=board_name)
@@ -120,11 +113,11 @@ def _output_schema(extra: str) -> dict[str, Any]:
     """Return the schema of an output; any output may have a note about the review."""
     required: dict[str, Mapping[str, Any]] = {
         "success": {"const": True},
-        "memory_type": {"type": "string"},
-        "content": {"type": "string"},
-        extra: {"type": "string"},
+        "memory_type": string(),
+        "content": string(),
+        extra: string(),
     }
-    return schema(tuple(required), **{**required, "note": {"type": "string"}})
+    return schema(tuple(required), **{**required, "note": string()})
 
 
 def _save(

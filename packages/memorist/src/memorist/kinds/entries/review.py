@@ -8,6 +8,7 @@ a person has accepted it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from memorist.base.errors import Forbidden
 from memorist.kinds.entries.entry import COLUMNS, Entry, NewEntry, Review
@@ -53,7 +54,7 @@ def require_changeable(owner: Owner, entry: Entry) -> None:
 
 
 def queued_rows(
-    tx: Transaction, owner: Owner, review: Review, before: tuple[int, str], size: int
+    tx: Transaction, owner: Owner, review: Review, before: Sequence[Any], size: int
 ) -> Sequence[Row]:
     """Return the entries that wait or were refused, newest first, before a time and id."""
     at, id = before

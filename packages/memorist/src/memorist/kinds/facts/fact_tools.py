@@ -20,7 +20,7 @@ from memorist.kinds.facts.fact import (
     Fact,
     Topic,
 )
-from memorist.kinds.tool import Tool, ToolOutput, schema
+from memorist.kinds.tool import Tool, ToolOutput, schema, string
 
 MAX_FACTS = 50
 ANSWER_TOKENS = 1_500
@@ -33,12 +33,11 @@ NO_USER = "No user is set, so no facts are known. Name one (X-Memorist-User, or 
 CONFIRMED_NOTE = (
     "A person confirmed this fact, so only a person can change it. Nothing was changed."
 )
-_TEXT = {"type": "string"}
-_STATEMENT = {
-    "type": "string",
-    "description": "One full sentence that is true without its context, such as `Clara lives in "
-    f"Lisbon.`, at most {MAX_STATEMENT_CHARACTERS} characters.",
-}
+_TEXT = string()
+_STATEMENT = string(
+    "One full sentence that is true without its context, such as `Clara lives in "
+    f"Lisbon.`, at most {MAX_STATEMENT_CHARACTERS} characters."
+)
 _EVIDENCE = {
     "type": "array",
     "items": _TEXT,
@@ -48,34 +47,28 @@ _DAY = "a date, such as 2026-05-01, or a time with a time zone"
 _REMEMBER = schema(
     ("statement",),
     statement=_STATEMENT,
-    about={
-        "type": "string",
-        "default": ABOUT_USER,
-        "description": "The name of the person or thing it is about. `user` for the user.",
-    },
-    topic={"type": "string", "enum": list(TOPICS), "default": "other"},
-    since={"type": "string", "description": f"Since when it is true: {_DAY}."},
-    until={"type": "string", "description": f"Until when it is true: {_DAY}."},
+    about=string(
+        "The name of the person or thing it is about. `user` for the user.", default=ABOUT_USER
+    ),
+    topic=string(enum=list(TOPICS), default="other"),
+    since=string(f"Since when it is true: {_DAY}."),
+    until=string(f"Until when it is true: {_DAY}."),
     evidence=_EVIDENCE,
 )
 _CORRECT = schema(
     ("fact_id", "statement"),
-    fact_id={"type": "string", "description": "The id of the fact, from what_do_you_know."},
+    fact_id=string("The id of the fact, from what_do_you_know."),
     statement=_STATEMENT,
-    since={
-        "type": "string",
-        "description": f"Since when the new statement is true: {_DAY}. The old one was true until "
-        "then. Without it, the old one was never true.",
-    },
+    since=string(
+        f"Since when the new statement is true: {_DAY}. The old one was true until "
+        "then. Without it, the old one was never true."
+    ),
     evidence=_EVIDENCE,
 )
 _KNOW = schema(
     (),
-    about={
-        "type": "string",
-        "description": "Only facts about this person or thing. `user` for the user.",
-    },
-    question={"type": "string", "description": "Only facts that match this question, best first."},
+    about=string("Only facts about this person or thing. `user` for the user."),
+    question=string("Only facts that match this question, best first."),
 )
 _FACT_SCHEMA = schema(
     ("fact_id", "statement", "about", "topic", "confirmed", "evidence"),

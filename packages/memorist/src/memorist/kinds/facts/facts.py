@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from memorist.base import canonical, clock
 from memorist.base.errors import Conflict, Forbidden, Invalid
@@ -72,7 +72,7 @@ from memorist.kinds.facts.fact import (
 )
 from memorist.kinds.facts.profile import profile_section, profile_text, read_profile
 from memorist.kinds.kind import ChangeSubject, Check, Kind, Table
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
 from memorist.kinds.tool import Tool
@@ -193,12 +193,13 @@ class Facts(Kind):
         """
         user = self._user()
         messages = parse_evidence(evidence)
+        canonical.one_of(topic, "topic", TOPICS)
         start, end = _validity(valid_from, valid_to)
         words = self._words(statement, subject, predicate, object)
         needs_review = self._needs_review(topic, statement, subject, predicate, object)
         new = replace(
             words,
-            topic=_checked_topic(topic),
+            topic=topic,
             valid_from=start,
             valid_to=end,
             confidence=_confidence(confidence),
@@ -287,12 +288,11 @@ class Facts(Kind):
         if about is not None:
             about = subject_name(about, "about", self._settings.masking)
         if topic is not None:
-            _checked_topic(topic)
+            canonical.one_of(topic, "topic", TOPICS)
         moment = from_time(at, "at")
         if status is not None:
             which = "status = :status"
-            if status not in STATUSES:
-                raise Invalid(field="status", problem=f"must be one of {', '.join(STATUSES)}")
+            canonical.one_of(status, "status", STATUSES)
         elif include_replaced:
             which = "status <> 'pending'"
         else:
@@ -317,8 +317,7 @@ class Facts(Kind):
         self, condition: str, limit: int, after: str | None, wanted: _FactFilter
     ) -> Page[Fact]:
         """Return a page of the scope's facts that meet a condition, newest first."""
-        size = self._limit(limit)
-        last_at, last_id = decode_cursor(after, [int, str]) if after else (LATEST, "")
+        size, (last_at, last_id) = page_start(limit, after, LATEST, "")
         # Without these conditions where they apply, no index could be used.
         of_user = "user_id = :user" if self._owner.user is not None else "1 = 1"
         about_subject = "1 = 1" if wanted.about is None else f"{ABOUT}"
@@ -523,12 +522,9 @@ class Facts(Kind):
         about: only changes of facts about this subject; `user` for the user
         """
         user = self._user()
-        size = self._limit(limit)
+        size, (at, step, fact_id, number) = page_start(limit, after, LATEST, "", "", 0)
         if about is not None:
             about = subject_name(about, "about", self._settings.masking)
-        at, step, fact_id, number = (
-            decode_cursor(after, [int, str, str, int]) if after else (LATEST, "", "", 0)
-        )
         about_subject = "1 = 1" if about is None else f"{ABOUT}"
 
         def work(tx: Transaction) -> Page[FactChange]:
@@ -557,8 +553,7 @@ class Facts(Kind):
     def entities(self, *, limit: PageSize = 100, after: str | None = None) -> Page[Entity]:
         """Return the people and things that facts are about, with their names, by name."""
         user = self._user()
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (0,)
+        size, (start,) = page_start(limit, after, 0)
         every_entity = self._read(lambda tx: entities.list_entities(tx, user))
         page = every_entity[start : start + size + 1]
         return make_page(page, size, lambda _: [start + size])
@@ -801,17 +796,11 @@ def _validity(
     return start, end
 
 
-def _checked_topic(value: Topic) -> Topic:
-    if value not in TOPICS:
-        raise Invalid(field="topic", problem=f"must be one of {', '.join(TOPICS)}, not {value!r}")
-    return value
-
-
 def _confidence(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise Invalid(field="confidence", problem="must be a number from 0 to 1")
     return float(value)
 
 
-def _position(fact: Fact) -> list[int | str]:
-    return [int(fact.learned_at.timestamp() * 1_000_000 + 0.5), fact.id]
+def _position(fact: Fact) -> list[Any]:
+    return [fact.learned_at, fact.id]

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memorist.base import canonical, clock, limits
-from memorist.base.errors import Invalid
 from memorist.base.settings import Settings
 from memorist.content import pairing, placeholder
 from memorist.content.message import ROLES, TRAFFIC, TURN, NewMessage, to_new_message
@@ -36,10 +35,7 @@ def new_row(
     column: it has the parts of the text to be indexed.
     """
     role = message.role
-    if role not in ROLES:
-        raise Invalid(
-            field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}"
-        )
+    canonical.one_of(role, f"{where}role", ROLES)
     masking = settings.masking
     raw, size, calls_tools, value = parse_content(
         message.content, where + "content", limits.MAX_MESSAGE_BYTES, masking

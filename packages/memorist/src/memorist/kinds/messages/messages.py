@@ -30,7 +30,7 @@ from memorist.kinds.facts.changes import remove_evidence
 from memorist.kinds.kind import ChangeSubject, Check, Kind, Table, own_session
 from memorist.kinds.messages import message_rows
 from memorist.kinds.messages.message_rows import MESSAGE_INDEX
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import RecallScope
 from memorist.search.query import Hit
 from memorist.storage.checksum import checksum
@@ -557,8 +557,7 @@ class Messages(Kind):
     ) -> Page[Message]:
         """Return messages from the start of the session, page by page."""
         canonical.key(session, "session")
-        size = self._limit(limit)
-        (start,) = decode_cursor(after, [int]) if after else (0,)
+        size, (start,) = page_start(limit, after, 0)
 
         def work(tx: Transaction) -> list[Message]:
             begin = max(own_session(tx, self._owner, session), start + 1)

@@ -14,26 +14,17 @@ from memorist.base.errors import Invalid, NotFound
 from memorist.content import placeholder
 from memorist.kinds.refs.reference import Ref
 from memorist.kinds.scope_search import SearchResults
-from memorist.kinds.tool import Tool, ToolOutput, schema
+from memorist.kinds.tool import Tool, ToolOutput, schema, string
 from memorist.search import snippet, words
 from memorist.search.query import Hit
 from memorist.text.view import View
 
-_KEY = {
-    "type": "string",
-    "description": "The key from a placeholder [MemoryRef: key - description].",
-}
+_KEY = string("The key from a placeholder [MemoryRef: key - description].")
 _STORE = schema(
     ("content", "description"),
-    content={"type": "string", "description": "The whole text to store."},
-    description={
-        "type": "string",
-        "description": "A one-line description, to decide later whether to open it.",
-    },
-    type={
-        "type": "string",
-        "description": "The type: note, command_output, user_preference, file_content, or another word.",
-    },
+    content=string("The whole text to store."),
+    description=string("A one-line description, to decide later whether to open it."),
+    type=string("The type: note, command_output, user_preference, file_content, or another word."),
 )
 _RETRIEVE = schema(
     ("memory_key",),
@@ -52,21 +43,15 @@ _RETRIEVE = schema(
     },
     head={"type": "integer", "minimum": 1, "description": "The first N lines."},
     tail={"type": "integer", "minimum": 1, "description": "The last N lines."},
-    pattern={
-        "type": "string",
-        "description": "A regular expression; returns the matching lines with their numbers.",
-    },
-    path={
-        "type": "string",
-        "description": "A JSON path, such as $.items[0].name, for content that is JSON.",
-    },
+    pattern=string("A regular expression; returns the matching lines with their numbers."),
+    path=string("A JSON path, such as $.items[0].name, for content that is JSON."),
 )
 _SEARCH = schema(
     ("query",),
-    query={"type": "string", "description": "A question, or words to search for."},
-    thread_id={"type": "string", "description": "Search only in this session."},
+    query=string("A question, or words to search for."),
+    thread_id=string("Search only in this session."),
 )
-_TEXT = {"type": "string"}
+_TEXT = string()
 _STORED = schema(
     ("success", "memory_key", "placeholder"),
     success={"const": True},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Annotated, Any
 
-from memorist.base import canonical, clock, limits
+from memorist.base import canonical, limits
 from memorist.base.errors import (
     AlreadyExists,
     Busy,
@@ -22,7 +22,7 @@ from memorist.content import placeholder
 from memorist.content.message import Message
 from memorist.kinds import scope_search
 from memorist.kinds.kind import Check, Kind, Owner, Services, Table, own_session
-from memorist.kinds.page import Page, decode_cursor, make_page
+from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.refs import message_refs, reference
 from memorist.kinds.refs.reference import COLUMNS, REF_INDEX, Output, Ref
 from memorist.kinds.refs.reference_tools import MemoryHits, similar_keys, tools
@@ -364,7 +364,7 @@ class Refs(Kind):
             page=page, lines=lines, head=head, tail=tail, grep=grep, path=path
         )
         canonical.check_integer(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
-        return reference.show(self._open(key), chosen, tokens)
+        return reference.show(self.opening(key), chosen, tokens)
 
     @verb(
         "GET /refs/{key:path}/content",
@@ -373,13 +373,8 @@ class Refs(Kind):
     )
     def content(self, key: Key) -> bytes:
         """Return the whole content, byte for byte."""
-        with self._open(key) as file:
+        with self.opening(key) as file:
             return file.read()
-
-    @property
-    def opening(self) -> Callable[[str], IO[bytes]]:
-        """Open a whole content as a file with `opening(key)`, to copy it in chunks."""
-        return self._open
 
     @verb(
         "GET /refs/{key:path}/info",
@@ -593,8 +588,7 @@ class Refs(Kind):
         after: str | None = None,
     ) -> Page[Ref]:
         """Return the references of the scope or of a session, newest first."""
-        size = self._limit(limit)
-        before_time, before_key = decode_cursor(after, [int, str]) if after else (2**62, "")
+        size, (before_time, before_key) = page_start(limit, after, 2**62, "")
         if type is not None:
             canonical.key(type, "type")
         active_flag = reference.checked_flag(active, "active")
@@ -619,9 +613,7 @@ class Refs(Kind):
             )
 
         refs = [reference.ref(row) for row in self._read_rows(work, allow_replica=True)]
-        return make_page(
-            refs, size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
-        )
+        return make_page(refs, size, lambda ref: [ref.created_at, ref.key])
 
     def _search_memory(
         self, query: str, session: str | None, limit: int, kinds: Sequence[str] | None = None
@@ -650,8 +642,8 @@ class Refs(Kind):
 
         return self._read(work)
 
-    def _open(self, key: str) -> IO[bytes]:
-        """Open the content of a reference that the scope may see."""
+    def opening(self, key: str) -> IO[bytes]:
+        """Open a whole content as a file, to copy it in chunks."""
         key = reference.checked_key(key)
         for _ in range(_ATTEMPTS):
             row = self._read(
