@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -27,7 +26,6 @@ from memorist.server.http.guarded_request import (
     MAX_UNAUTHENTICATED_BODIES,
 )
 from memorist.server.http.middleware import MAX_STREAMS_PER_CREDENTIAL, SIGN_IN
-from memorist.server.process.connection import MAX_JOINED_BYTES, JoiningTransport
 from testkit.keys import create_key
 from testkit.routes import routes
 from testkit.running import exchange, running
@@ -299,45 +297,3 @@ def test_event_streams_of_another_tenant_keep_nobody_out(
         assert caller.append(n) == 201
         assert caller.wait_for_notes() == 200
         assert caller.sign_in() == 200
-
-
-class RecordedTransport(asyncio.Transport):
-    """A transport that keeps each write."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-        self.closed = False
-
-    def write(self, data: bytes) -> None:  # type: ignore[override]
-        assert not self.closed
-        self.writes.append(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-
-def test_head_and_body_are_written_together() -> None:
-    async def respond() -> RecordedTransport:
-        recorded = RecordedTransport()
-        transport = JoiningTransport(recorded, asyncio.get_running_loop())
-        transport.write(b"head")
-        transport.write(b"body")
-        assert not recorded.writes
-        await asyncio.sleep(0)
-        assert recorded.writes == [b"headbody"]
-        await asyncio.sleep(0)
-        transport.write(b"event")  # of a stream, whose head was sent before
-        await asyncio.sleep(0)
-        transport.write(b"x" * (MAX_JOINED_BYTES + 1))  # much is not held back
-        assert len(recorded.writes) == 3
-        transport.write(b"last")
-        transport.close()
-        assert transport.is_closing()
-        await asyncio.sleep(0)
-        return recorded
-
-    assert asyncio.run(respond()).writes[3:] == [b"last"]

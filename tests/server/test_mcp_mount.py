@@ -34,7 +34,7 @@ class FailingOnce(McpEndpoint):
 def test_a_failed_start_is_tried_again(memory: Memory) -> None:
     authenticator = create_app(memory).state.authenticator
     endpoint = FailingOnce(authenticator, "agent")
-    app = Starlette(routes=[Route("/mcp", endpoint)], lifespan=lambda _: endpoint.running())
+    app = Starlette(routes=[Route("/mcp", endpoint)])
     with TestClient(app, URL, client=HERE, raise_server_exceptions=False) as client:
         assert client.post("/mcp", json=CALL, headers=ACCEPT).status_code == 500
         for _ in range(2):

@@ -17,12 +17,13 @@ from starlette.testclient import TestClient
 from memorist import Memory
 from memorist.base.errors import Full
 from memorist.jobs.job import JobResult, JobResults
+from memorist.kinds.interactions import Usage
 from memorist.models import Completion
 from memorist.models.recording import ModelCall
 from memorist.server.http.app import create_app
 from memorist.server.observe import metrics
 from memorist.server.observe.database_metrics import FIGURES
-from memorist.server.observe.metrics import MAX_MODEL_NAMES, METRICS, Metrics
+from memorist.server.observe.metrics import MAX_MODEL_NAMES, Metrics
 from memorist.testing import ScriptedModel
 from testkit.apps import Calling
 from testkit.commands import BOTH
@@ -167,7 +168,7 @@ def test_model_labels_from_callers_are_bounded(memory: Memory) -> None:
     """P16."""
     mine = Metrics(memory)
     for number in range(MAX_MODEL_NAMES + 50):
-        mine.model(f"m{number}", 0.1, 1, 1, None, failed=False)
+        mine.model_call(Usage(f"m{number}", "chat", 100, 1, 1))
     text = mine.render()[0].decode()
     assert text.count("\nmemorist_model_calls_total{") == MAX_MODEL_NAMES + 1
     assert 'memorist_model_calls_total{model="other",outcome="ok"} 50.0' in text
@@ -239,8 +240,8 @@ def test_a_metrics_failure_does_not_fail_the_operation(
     def broken(*given: object, **named: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(app.state.metrics, "model", broken)
-    monkeypatch.setattr(app.state.metrics, "operation", broken)
+    monkeypatch.setattr(app.state.metrics, "model_call", broken)
+    monkeypatch.setattr(app.state.metrics, "operations", broken)
     request = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
     assert http.post("/api/interactions", json=request).status_code == 201
 
@@ -250,12 +251,11 @@ def test_keyless_loopback_sees_the_metrics(engine: str, calling: Calling) -> Non
     assert calling(None).get("/metrics").status_code == (200 if engine == "sqlite" else 401)
 
 
-def test_every_metric_is_documented_and_no_other() -> None:
+def test_every_metric_is_documented_and_no_other(memory: Memory) -> None:
     texts = set(re.findall(r"`(memorist_[a-z_]+)", DOCS.read_text()))
-    assert (
-        texts - {"memorist_app", "memorist_owner", "memorist_login"}
-        == METRICS.keys() | FIGURES.keys()
-    )
+    names = set(re.findall(r"# TYPE (memorist_\w+)", Metrics(memory).render()[0].decode()))
+    assert "memorist_requests_total" in names
+    assert texts - {"memorist_app", "memorist_owner", "memorist_login"} == names | FIGURES.keys()
 
 
 WORKER = """
@@ -268,8 +268,9 @@ from memorist.server.observe.metrics import Metrics
 metrics = Metrics(Memory.open("memory:"))
 if sys.argv[1:]:
     seconds, left = map(float, sys.argv[1:])
-    metrics.request("GET", "/a", 200, seconds)
-    metrics.request_started()
+    metrics.requests("GET", "/a", 200).inc()
+    metrics.request_seconds("/a").observe(seconds)
+    metrics.requests_in_flight.inc()
     metrics.worked(JobResults({"vectors": JobResult(left=int(left))}), 0.1)
     print(os.getpid())
 else:
@@ -310,7 +311,7 @@ def test_folders_of_killed_servers_are_removed(
 def test_histogram_buckets_add_up(memory: Memory) -> None:
     mine = Metrics(memory)
     for seconds in (0.0005, 0.001, 0.3, 99.0):
-        mine.request("GET", "/a", 200, seconds)
+        mine.request_seconds("/a").observe(seconds)
     text = mine.render()[0].decode()
     assert 'bucket{le="0.001",route="/a"} 2.0' in text
     assert 'bucket{le="0.5",route="/a"} 3.0' in text

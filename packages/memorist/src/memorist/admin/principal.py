@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from memorist.base.errors import Forbidden, Invalid
-from memorist.base.verbs import Endpoint, Permission, sharing_of
+from memorist.base.verbs import SHARING, Endpoint, Permission
 
 __all__ = [
     "PERMISSIONS",
@@ -76,7 +76,7 @@ class Principal:
         refreshes = bool(arguments.get("refresh"))
         if refreshes:  # A read that extends the expiry is a write.
             self.require("write")
-        sharing = sharing_of(kind)
+        sharing = SHARING.get(kind, "never")
         is_shared = (
             sharing == "always"
             or (sharing == "by_area" and arguments.get("area") == "tenant")

@@ -177,7 +177,8 @@ class Endpoint:
 Method = TypeVar("Method", bound=Callable[..., Any])
 _ATTRIBUTE = "__verb__"
 _by_name: dict[str, Endpoint] = {}
-_sharing: dict[str, Sharing] = {}
+SHARING: dict[str, Sharing] = {}
+"""When the records of a kind belong to the whole tenant, by the name of the kind."""
 
 
 class VerbOptions(TypedDict, total=False):
@@ -229,7 +230,7 @@ def collect_verbs(
         setattr(method, _ATTRIBUTE, verbs[name])
         _by_name[verbs[name].name] = verbs[name]
     if kind:
-        _sharing[kind] = sharing
+        SHARING[kind] = sharing
     return verbs
 
 
@@ -242,8 +243,3 @@ def declared_verb(method: Callable[..., Any]) -> Endpoint:
 def find_verb(name: str) -> Endpoint | None:
     """Return the verb with an operation id (`state_set`) or operation (`state.set`), if any."""
     return _by_name.get(name.replace(".", "_", 1))
-
-
-def sharing_of(kind: str) -> Sharing:
-    """Return when the records of a kind belong to the whole tenant."""
-    return _sharing.get(kind, "never")

@@ -25,7 +25,6 @@ from memorist.server.routes import (
     chat_routes,
     conversation_routes,
     docs_page,
-    erasure,
     event_routes,
     export_route,
     model_routes,
@@ -54,7 +53,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     counters = metrics.Metrics(memory)
     observe(memory, counters)
     job_threads = background.job_threads(memory, counters.worked)
-    memory.services.writer.listen(erasure.listener(authenticator, turns))
+    memory.services.writer.listen(partial(authenticator.forget_changed, on_erasure=turns.forget))
     mcp_servers = mcp_mount.servers(authenticator) if mcp_mount else {}
     handlers = verb_routes.handlers(authenticator)
     api = [
@@ -89,7 +88,6 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
         lifespan=lifespan(
             [
                 partial(turns.during, stopping, limits.STOP_SECONDS * FINISHING_SHARE),
-                *(server.running for server in mcp_servers.values()),
                 partial(background.running, job_threads if jobs else ()),
                 enough_threads,
             ]

@@ -18,13 +18,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import unquote
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Scope as RequestScope
 
+from memorist.admin.api_keys import ApiKeys
 from memorist.admin.authenticator import (
     Authenticator,
     credential_of,
@@ -34,10 +35,12 @@ from memorist.admin.authenticator import (
 from memorist.admin.credentials import INVALID_CREDENTIAL
 from memorist.admin.local import is_loopback
 from memorist.admin.principal import Permission, Principal
+from memorist.admin.users import Users
 from memorist.base import canonical
 from memorist.base.errors import Forbidden, Invalid, MemoristError, Unauthorized
 from memorist.kinds.trust import Source
 from memorist.memory import Memory, Scope
+from memorist.storage.writer import Change
 
 USER_HEADER = b"x-memorist-user"
 AGENT_HEADER = b"x-memorist-agent"
@@ -67,6 +70,19 @@ class RequestAuthenticator(Authenticator):
         super().__init__(memory.database, memory.settings)
         self.memory = memory
         self._scopes: dict[tuple[str, str | None, str | None, Source], Scope] = {}
+
+    def forget_changed(self, change: Change, on_erasure: Callable[[str, str | None], None]) -> None:
+        """Forget cached credentials after a change of keys or an erasure, by any interface.
+
+        on_erasure: called with the tenant, and with the user if that is what was erased
+        """
+        is_erasure = change.event == "erased" or any(
+            part.type == "erased" for part in change.parts or ()
+        )
+        if is_erasure:
+            on_erasure(change.tenant, change.subject if change.kind == Users.name else None)
+        if is_erasure or change.kind == ApiKeys.name:
+            self.forget()
 
     async def authorize(
         self, request: HTTPConnection, permission: Permission, *, vendor: bool = False
@@ -166,8 +182,9 @@ class RequestAuthenticator(Authenticator):
         The tenant is the principal's; user and agent come from the parameters or the headers. The
         agent itself uses a key that is bound to it, so its writes have the source "agent".
         """
-        user_header = _header(request, USER_HEADER)
-        agent_header = _header(request, AGENT_HEADER)
+        headers = dict(request.scope["headers"])
+        user_header = _header(headers, USER_HEADER)
+        agent_header = _header(headers, AGENT_HEADER)
         if user is None:
             user = user_header
         if agent is None:
@@ -206,16 +223,16 @@ def _reject_key_in_url(request: HTTPConnection) -> None:
         raise Invalid(field="address", problem=problem)
 
 
-def _header(request: HTTPConnection, name: bytes) -> str | None:
+def _header(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
     """Return a header as text. Raise Invalid unless it is UTF-8."""
-    for header, value in request.scope["headers"]:
-        if header == name:
-            try:
-                text = bytes(value).decode()
-            except UnicodeDecodeError:  # with replacement characters, two users could become one
-                raise Invalid(field=name.decode(), problem="is not UTF-8 text") from None
-            return canonical.key(text, name.decode())
-    return None
+    value = headers.get(name)
+    if value is None:
+        return None
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:  # with replacement characters, two users could become one
+        raise Invalid(field=name.decode(), problem="is not UTF-8 text") from None
+    return canonical.key(text, name.decode())
 
 
 def token_of(scope: RequestScope) -> str | None:

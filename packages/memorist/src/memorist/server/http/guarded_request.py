@@ -24,8 +24,9 @@ CSP = (
     "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+CSP_HEADER = (b"content-security-policy", CSP.encode())
+"""For a response that has no policy of its own."""
 SECURITY_HEADERS = (
-    (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -178,11 +179,11 @@ class GuardedRequest:
                 return _DISCONNECT
             if self.json_chunks is not None:
                 self.json_chunks.append(chunk)
-                if self.body_complete and has_too_many_parts(self.json_chunks):
-                    text = f"The body has more than {MAX_JSON_CONTAINERS:,} lists and objects."
-                    await self.reject(Rejected(413, text))
-                    return _DISCONNECT
-                if self.body_complete:
+                if self.body_complete and self.received_bytes > MAX_JSON_CONTAINERS:
+                    if has_too_many_parts(self.json_chunks):
+                        text = f"The body has more than {MAX_JSON_CONTAINERS:,} lists and objects."
+                        await self.reject(Rejected(413, text))
+                        return _DISCONNECT
                     self.json_chunks = None
         return message
 
@@ -253,7 +254,9 @@ class GuardedRequest:
     def _with_common_headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
         result = [*headers, (b"x-request-id", self._request_id.encode())]
         names = {name for name, _ in headers}
-        result += [header for header in SECURITY_HEADERS if header[0] not in names]
+        if b"content-security-policy" not in names:
+            result.append(CSP_HEADER)
+        result += SECURITY_HEADERS
         if self._is_private and b"cache-control" not in names:
             result.append(_NO_STORE)
         if self.close_connection:

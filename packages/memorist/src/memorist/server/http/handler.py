@@ -40,7 +40,7 @@ from memorist.kinds.kind import Services
 from memorist.memory import Scope
 from memorist.search.service_embedder import ServiceEmbedder
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.parsing import (
+from memorist.server.http.routing import (
     is_json,
     list_parameters,
     parse_json,

@@ -228,17 +228,18 @@ class ProtectionMiddleware:
         """Reject a request if the server is stopping or at capacity."""
         client = scope.get("client")
         connection = None if client is None else (*client, is_long)
-        if self.running(long=is_long) >= limits.MAX_IN_FLIGHT:
+        running = self.running(long=is_long)
+        if running >= limits.MAX_IN_FLIGHT:
             await self._backoff.wait(connection)
+            running = self.running(long=is_long)
         if self._stopping.is_set():
             message = "The server is stopping. Retry in a moment."
             raise Rejected(503, message, seconds=RETRY_SECONDS, close_connection=True)
-        running = self.running(long=is_long)
         if running >= limits.MAX_IN_FLIGHT:
             seconds = self._backoff.reject(connection)
             message = f"Server at capacity: {running} requests are running. Retry in {seconds} s."
             raise Rejected(503, message, seconds=seconds)
-        self._backoff.accept(connection)
+        self._backoff.rejected.pop(connection, None)
 
     def _check_rate(self, scope: Scope, guarded: GuardedRequest) -> None:
         """Reject a client over its rate limit.

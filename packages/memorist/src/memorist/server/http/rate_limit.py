@@ -84,14 +84,14 @@ class Backoff:
     def __init__(self, stopping: asyncio.Event) -> None:
         self._stopping = stopping
         self._waiting = 0
-        self._rejected: dict[Connection, tuple[float, int]] = {}
+        self.rejected: dict[Connection, tuple[float, int]] = {}
         """The time of the next request of a connection, and the seconds of its Retry-After."""
 
     async def wait(self, connection: Connection) -> None:
         """Wait until the connection may send a request, or until the server stops."""
-        if connection not in self._rejected:
+        if connection not in self.rejected:
             return
-        retry_at, _ = self._rejected[connection]
+        retry_at, _ = self.rejected[connection]
         seconds = retry_at - asyncio.get_running_loop().time()
         if seconds <= 0 or self._waiting >= MAX_CONNECTIONS:
             return
@@ -104,15 +104,11 @@ class Backoff:
 
     def reject(self, connection: Connection) -> int:
         """Remember a rejection and return the seconds of its Retry-After."""
-        _, last_seconds = self._rejected.get(connection, (0.0, 0))
+        _, last_seconds = self.rejected.get(connection, (0.0, 0))
         seconds = min(2 * last_seconds, MAX_RETRY_SECONDS) or RETRY_SECONDS
-        if len(self._rejected) >= MAX_CONNECTIONS:
-            self._rejected.clear()
+        if len(self.rejected) >= MAX_CONNECTIONS:
+            self.rejected.clear()
         if connection is not None:
             retry_at = asyncio.get_running_loop().time() + seconds
-            self._rejected[connection] = retry_at, seconds
+            self.rejected[connection] = retry_at, seconds
         return seconds
-
-    def accept(self, connection: Connection) -> None:
-        """Forget the rejections of a connection."""
-        self._rejected.pop(connection, None)

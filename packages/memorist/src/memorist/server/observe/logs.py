@@ -281,6 +281,9 @@ def configure(settings: Settings, stream: IO[str] | None = None) -> LogQueue:
     logging.getLogger("uvicorn.access").disabled = True  # It logs addresses with their queries.
     logging.getLogger().addHandler(handler)
     logging.captureWarnings(True)
+    # Nothing shows these fields of a record, and filling them takes as long as the rest of it.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging.logAsyncioTasks = False
     atexit.register(handler.flush)
     _handlers[:] = [handler]
     return handler

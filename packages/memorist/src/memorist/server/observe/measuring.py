@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as RequestScope
 
+from memorist.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
 from memorist.api.responses import MessageRows
 from memorist.base.errors import MemoristError
 from memorist.base.logging import FIELDS
@@ -71,7 +72,7 @@ class RequestLog:
         is_counted = scope["path"] not in QUIET  # a scrape must not count itself
         started = time.perf_counter()
         if is_counted:
-            self._metrics.request_started()
+            self._metrics.requests_in_flight.inc()
         try:
             await self._app(scope, receive, send)
         except BaseException as raised:  # a cancelled request is logged too; raised again
@@ -79,7 +80,7 @@ class RequestLog:
             raise
         finally:
             if is_counted:
-                self._metrics.request_ended()
+                self._metrics.requests_in_flight.dec()
             self._record(scope, method, time.perf_counter() - started, error, trace)
 
     def _record(
@@ -96,7 +97,8 @@ class RequestLog:
         status = guarded.status or (CLOSED if is_gone else 500)
         route = str(getattr(scope.get("route"), "path", UNKNOWN))
         request_id = state.get("request_id")
-        self._metrics.request(method, route, status, seconds)
+        self._metrics.requests(method, route, status).inc()
+        self._metrics.request_seconds(route).observe(seconds)
         if trace:
             trace.end(method, route, status, str(request_id or ""), error)
         failure = None if is_gone else error
@@ -143,6 +145,8 @@ class MeasuringObserver(Observer):
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        endpoints = (*SCOPE_ENDPOINTS, *ENDPOINTS)
+        self._adds = {endpoint.operation for endpoint in endpoints if endpoint.creates}
 
     def call(
         self,
@@ -184,9 +188,10 @@ class MeasuringObserver(Observer):
         arguments: Sequence[Any],
         named: Mapping[str, Any],
     ) -> None:
-        appended = _appended_messages(operation, result)
-        self._metrics.operation(operation, outcome, seconds, appended)
-        if outcome == "ok":
+        self._metrics.operations(operation, outcome).inc()
+        self._metrics.operation_seconds(operation).observe(seconds)
+        if outcome == "ok" and operation in self._adds:
+            self._metrics.messages_appended.inc(_count_messages(result))
             usage = _reported_usage(operation, arguments, named)
             if usage is not None:
                 self._count_model_call(usage)
@@ -204,11 +209,11 @@ class MeasuringObserver(Observer):
         outcome = "failed"
         try:
             with span:
-                answer = tool.attempt(arguments)
-            outcome = "refused" if "error" in answer else "ok"
-            return answer
+                output = tool.attempt(arguments)
+            outcome = "refused" if "error" in output else "ok"
+            return output
         finally:
-            self._metrics.tool(tool.name, outcome)
+            self._metrics.tool_calls.labels(tool.name, outcome).inc()
 
     def model_call(self, route: str, call: ModelCall) -> None:
         """Count a model call that memorist itself made."""
@@ -223,20 +228,15 @@ class MeasuringObserver(Observer):
         self._count_model_call(usage)
 
     def _count_model_call(self, usage: Usage) -> None:
-        counts = (usage.latency_ms, usage.tokens_in, usage.tokens_out)
-        if not all(count is None or _is_plausible(count) for count in counts):
+        counts = (usage.latency_ms, usage.tokens_in, usage.tokens_out, usage.cost)
+        if not all(count is None or 0 <= count < MAX_PLAUSIBLE_COUNT for count in counts):
             return
-        name = str(usage.model)[:MAX_NAME_LENGTH]
-        self._metrics.model(
-            name,
-            None if usage.latency_ms is None else usage.latency_ms / 1000,
-            usage.tokens_in,
-            usage.tokens_out,
-            usage.cost if _is_plausible(usage.cost) else None,
-            failed=bool(usage.error),
+        usage = replace(
+            usage, model=usage.model[:MAX_NAME_LENGTH], route=usage.route[:MAX_NAME_LENGTH]
         )
+        self._metrics.model_call(usage)
         if traces.on:
-            traces.model_call(name, str(usage.route)[:MAX_NAME_LENGTH], *counts, str(usage.error))
+            traces.model_call(usage)
 
 
 def _span(operation: str, owner: Owner) -> AbstractContextManager[Any]:
@@ -259,11 +259,8 @@ def _describe(result: Any) -> dict[str, str | int]:
     return {traces.RECORD: id, traces.COUNT: 1} if isinstance(id, str) else {}
 
 
-def _appended_messages(operation: str, result: Any) -> int:
-    """Return the number of messages that an operation added."""
-    declared = find_verb(operation)
-    if declared is None or not declared.creates:
-        return 0
+def _count_messages(result: Any) -> int:
+    """Return how many messages are in the result of a verb that adds something."""
     if isinstance(result, Turn):
         return result.last_seq - result.first_seq + 1
     added = result if isinstance(result, list) else [result]
@@ -281,10 +278,6 @@ def _reported_usage(
         return Usage(**{**positional, **fields})
     usage = named.get("usage") if operation == _SAVE_TURN else None
     return Usage(**usage) if isinstance(usage, Mapping) else usage
-
-
-def _is_plausible(count: Any) -> bool:
-    return type(count) in (int, float) and 0 <= count < MAX_PLAUSIBLE_COUNT
 
 
 def observe(memory: Memory, metrics: Metrics) -> None:

@@ -1,8 +1,7 @@
 """Prometheus metrics of the server.
 
-METRICS and `database_metrics.FIGURES` have every name; docs/guides/operations.md describes them,
-and a test compares both. Several worker processes share their values through prometheus-client's
-multiprocess mode.
+docs/guides/operations.md describes all of them, and a test compares it with what is scraped. Several
+worker processes share their values through prometheus-client's multiprocess mode.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter as Counts
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -36,6 +36,7 @@ from starlette.routing import Route
 from memorist.base import clock, masking
 from memorist.base.errors import StorageError, Unauthorized
 from memorist.jobs.job import JobResults
+from memorist.kinds.interactions import Usage
 from memorist.memory import Memory
 from memorist.server.http.authentication import RequestAuthenticator
 from memorist.server.observe import logs
@@ -48,45 +49,6 @@ OTHER_MODELS = "other"
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 MODEL_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
-
-METRICS: dict[str, tuple[type[Counter | Gauge | Histogram], str, tuple[str, ...]]] = {
-    "memorist_requests_total": (Counter, "HTTP requests.", ("method", "route", "status")),
-    "memorist_request_seconds": (Histogram, "Duration of requests, to the last byte.", ("route",)),
-    "memorist_requests_in_flight": (Gauge, "Requests in progress.", ()),
-    "memorist_operations_total": (
-        Counter,
-        "Operations called by REST, MCP, chat or a vendor's protocol.",
-        ("operation", "outcome"),
-    ),
-    "memorist_operation_seconds": (Histogram, "Duration of operations.", ("operation",)),
-    "memorist_messages_appended_total": (Counter, "Messages added.", ()),
-    "memorist_secrets_found_total": (
-        Counter,
-        "Keys, tokens and passwords found in stored content.",
-        ("kind",),
-    ),
-    "memorist_tool_calls_total": (
-        Counter,
-        "Tool calls of models, in chat or over MCP.",
-        ("tool", "outcome"),
-    ),
-    "memorist_model_calls_total": (Counter, "Recorded model calls.", ("model", "outcome")),
-    "memorist_model_seconds": (Histogram, "Duration of model calls.", ("model",)),
-    "memorist_model_tokens_total": (Counter, "Tokens read and written.", ("model", "direction")),
-    "memorist_model_cost_dollars_total": (
-        Counter,
-        "Cost of model calls, where the price is known.",
-        ("model",),
-    ),
-    "memorist_log_lines_dropped_total": (Counter, "Log lines dropped.", ()),
-    "memorist_work_rounds_total": (Counter, "Rounds of background jobs.", ("outcome",)),
-    "memorist_work_seconds_total": (Counter, "Duration of background jobs.", ()),
-    "memorist_work_done_total": (Counter, "Work done by background jobs.", ("job",)),
-    "memorist_work_failed_total": (Counter, "Work that failed in background jobs.", ("job",)),
-    "memorist_work_left": (Gauge, "Work left over by the last round.", ("job",)),
-}
-GAUGE_MODES = {"memorist_requests_in_flight": "livesum", "memorist_work_left": "livemax"}
-"""Mode that combines the gauges of several processes: every process sees the same work."""
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 FOLDER_PREFIX = "memorist-metrics-"
@@ -106,125 +68,133 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._figures = Figures(memory)
         folder = os.environ.get(FOLDER_VARIABLE)
+        registry = None if folder else self._registry
         if folder:
-            self._metrics = _create_metrics(None)
             multiprocess.MultiProcessCollector(self._registry, folder)  # type: ignore[no-untyped-call]
         else:
-            self._metrics = _create_metrics(self._registry)
             ProcessCollector(registry=self._registry)
             PlatformCollector(registry=self._registry)
         self._registry.register(self._figures)
-        self._labelled: dict[tuple[str, ...], Any] = {}
-        """Metrics by name and labels. The library's own lookup is slower."""
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self.requests = cache(
+            counter(
+                "memorist_requests_total", "HTTP requests.", ("method", "route", "status")
+            ).labels
+        )
+        self.request_seconds = cache(
+            histogram(
+                "memorist_request_seconds",
+                "Duration of requests, to the last byte.",
+                ("route",),
+                buckets=REQUEST_BUCKETS,
+            ).labels
+        )
+        self.requests_in_flight = gauge(
+            "memorist_requests_in_flight", "Requests in progress.", multiprocess_mode="livesum"
+        )
+        self.operations = cache(
+            counter(
+                "memorist_operations_total",
+                "Operations called by REST, MCP, chat or a vendor's protocol.",
+                ("operation", "outcome"),
+            ).labels
+        )
+        self.operation_seconds = cache(
+            histogram(
+                "memorist_operation_seconds",
+                "Duration of operations.",
+                ("operation",),
+                buckets=REQUEST_BUCKETS,
+            ).labels
+        )
+        self.messages_appended = counter("memorist_messages_appended_total", "Messages added.")
+        self.tool_calls = counter(
+            "memorist_tool_calls_total",
+            "Tool calls of models, in chat or over MCP.",
+            ("tool", "outcome"),
+        )
+        self._secrets_found = counter(
+            "memorist_secrets_found_total",
+            "Keys, tokens and passwords found in stored content.",
+            ("kind",),
+        )
+        self._model_calls = counter(
+            "memorist_model_calls_total", "Recorded model calls.", ("model", "outcome")
+        )
+        self._model_seconds = histogram(
+            "memorist_model_seconds", "Duration of model calls.", ("model",), buckets=MODEL_BUCKETS
+        )
+        self._model_tokens = counter(
+            "memorist_model_tokens_total", "Tokens read and written.", ("model", "direction")
+        )
+        self._model_cost = counter(
+            "memorist_model_cost_dollars_total",
+            "Cost of model calls, where the price is known.",
+            ("model",),
+        )
+        self._log_lines_dropped = counter("memorist_log_lines_dropped_total", "Log lines dropped.")
+        self._work_rounds = counter(
+            "memorist_work_rounds_total", "Rounds of background jobs.", ("outcome",)
+        )
+        self._work_seconds = counter("memorist_work_seconds_total", "Duration of background jobs.")
+        self._work_done = counter(
+            "memorist_work_done_total", "Work done by background jobs.", ("job",)
+        )
+        self._work_failed = counter(
+            "memorist_work_failed_total", "Work that failed in background jobs.", ("job",)
+        )
+        self._work_left = gauge(  # every process sees the same work
+            "memorist_work_left",
+            "Work left over by the last round.",
+            ("job",),
+            multiprocess_mode="livemax",
+        )
         self._model_names: set[str] = set()
-        self._secrets_counted: dict[str, int] = {}
+        self._secrets_counted: Counts[str] = Counts()
         self._drops_counted = 0
 
-    def request_started(self) -> None:
-        """Count a request as in progress."""
-        self._metrics["memorist_requests_in_flight"].inc()
-
-    def request_ended(self) -> None:
-        """Count a request as no longer in progress."""
-        self._metrics["memorist_requests_in_flight"].dec()
-
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self._count("memorist_requests_total", method, route, str(status))
-        self._observe("memorist_request_seconds", seconds, route)
-
-    def operation(self, name: str, outcome: str, seconds: float, appended: int = 0) -> None:
-        """Count an operation, and the messages that it appended."""
-        self._count("memorist_operations_total", name, outcome)
-        self._observe("memorist_operation_seconds", seconds, name)
-        if appended:
-            self._count("memorist_messages_appended_total", amount=appended)
-
-    def tool(self, name: str, outcome: str) -> None:
-        """Count a tool call."""
-        self._count("memorist_tool_calls_total", name, outcome)
-
-    def model(
-        self,
-        name: str,
-        seconds: float | None,
-        tokens_in: int | None,
-        tokens_out: int | None,
-        cost: float | None,
-        *,
-        failed: bool,
-    ) -> None:
+    def model_call(self, usage: Usage) -> None:
         """Count a model call; leave out values that are not known."""
+        name = usage.model
         if name not in self._model_names:
             if len(self._model_names) >= MAX_MODEL_NAMES:
                 name = OTHER_MODELS
             self._model_names.add(name)
-        self._count("memorist_model_calls_total", name, "failed" if failed else "ok")
-        if seconds is not None:
-            self._observe("memorist_model_seconds", seconds, name)
-        self._count("memorist_model_tokens_total", name, "in", amount=tokens_in or 0)
-        self._count("memorist_model_tokens_total", name, "out", amount=tokens_out or 0)
-        if cost:
-            self._count("memorist_model_cost_dollars_total", name, amount=cost)
+        self._model_calls.labels(name, "failed" if usage.error else "ok").inc()
+        if usage.latency_ms is not None:
+            self._model_seconds.labels(name).observe(usage.latency_ms / 1000)
+        self._model_tokens.labels(name, "in").inc(usage.tokens_in or 0)
+        self._model_tokens.labels(name, "out").inc(usage.tokens_out or 0)
+        if usage.cost:
+            self._model_cost.labels(name).inc(usage.cost)
 
     def worked(self, worked: JobResults | None, seconds: float) -> None:
         """Count a round of background jobs; None means that it failed."""
-        self._count("memorist_work_rounds_total", "failed" if worked is None else "ok")
-        self._count("memorist_work_seconds_total", amount=seconds)
+        self._work_rounds.labels("failed" if worked is None else "ok").inc()
+        self._work_seconds.inc(seconds)
         if worked is None:
             return
         self.worked_at = clock.now()
         for job, done in worked.jobs.items():
-            self._count("memorist_work_done_total", job, amount=done.done)
-            self._count("memorist_work_failed_total", job, amount=done.failed)
-            self._metric("memorist_work_left", job).set(done.left)
+            self._work_done.labels(job).inc(done.done)
+            self._work_failed.labels(job).inc(done.failed)
+            self._work_left.labels(job).set(done.left)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Return all metrics in the format that the scraper accepts, and its media type."""
-        self._count_secrets_and_drops()
+        # What was counted below the server since the last call.
+        secrets = Counts(masking.counts())
+        for kind, added in (secrets - self._secrets_counted).items():
+            self._secrets_found.labels(kind).inc(added)
+        self._secrets_counted = secrets
+        drops = logs.dropped()
+        self._log_lines_dropped.inc(max(0, drops - self._drops_counted))
+        self._drops_counted = drops
         self._figures.refresh()
         encode, media = exposition.choose_encoder(accept)
         return encode(self._registry), media
-
-    def _count(self, name: str, *labels: str, amount: float = 1) -> None:
-        self._metric(name, *labels).inc(amount)
-
-    def _observe(self, name: str, seconds: float, label: str) -> None:
-        self._metric(name, label).observe(seconds)
-
-    def _metric(self, *name_and_labels: str) -> Any:
-        metric = self._labelled.get(name_and_labels)
-        if metric is None:
-            name, *labels = name_and_labels
-            metric = self._metrics[name]
-            if labels:
-                metric = metric.labels(*labels)
-            self._labelled[name_and_labels] = metric
-        return metric
-
-    def _count_secrets_and_drops(self) -> None:
-        """Add what was counted below the server since the last call."""
-        for kind, total in masking.counts().items():
-            added = total - self._secrets_counted.get(kind, 0)
-            if added > 0:
-                self._secrets_counted[kind] = total
-                self._count("memorist_secrets_found_total", kind, amount=added)
-        added = logs.dropped() - self._drops_counted
-        if added > 0:
-            self._drops_counted += added
-            self._count("memorist_log_lines_dropped_total", amount=added)
-
-
-def _create_metrics(registry: CollectorRegistry | None) -> dict[str, Any]:
-    metrics: dict[str, Any] = {}
-    for name, (metric, description, labels) in METRICS.items():
-        options: dict[str, Any] = {}
-        if metric is Histogram:
-            options["buckets"] = MODEL_BUCKETS if "model" in name else REQUEST_BUCKETS
-        if metric is Gauge:
-            options["multiprocess_mode"] = GAUGE_MODES[name]
-        metrics[name] = metric(name, description, labels, registry=registry, **options)
-    return metrics
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from memorist.kinds.interactions import Usage
+
 OPERATION = "gen_ai.operation.name"
 STORE = "gen_ai.memory.store.id"
 RECORD = "gen_ai.memory.record.id"
@@ -97,29 +99,24 @@ def span(name: str, attributes: Mapping[str, Any]) -> Iterator[Span]:
         started.end()
 
 
-def model_call(
-    name: str,
-    route: str,
-    milliseconds: float | None,
-    tokens_in: int | None,
-    tokens_out: int | None,
-    error: str,
-) -> None:
+def model_call(usage: Usage) -> None:
     """Record a finished model call as a span that ends now."""
-    what = "embeddings" if route == "embed" else "chat"
-    began = time.time_ns() - round((milliseconds or 0) * 1e6)
+    operation = "embeddings" if usage.route == "embed" else "chat"
     attributes: dict[str, str | int] = {
-        OPERATION: what,
-        MODEL: name,
-        "memorist.route": route,
+        OPERATION: operation,
+        MODEL: usage.model,
+        "memorist.route": usage.route,
     }
-    if tokens_in is not None:
-        attributes[TOKENS_IN] = tokens_in
-    if tokens_out is not None:
-        attributes[TOKENS_OUT] = tokens_out
+    if usage.tokens_in is not None:
+        attributes[TOKENS_IN] = usage.tokens_in
+    if usage.tokens_out is not None:
+        attributes[TOKENS_OUT] = usage.tokens_out
     call_span = _TRACER.start_span(
-        f"{what} {name}", kind=SpanKind.CLIENT, attributes=attributes, start_time=began
+        f"{operation} {usage.model}",
+        kind=SpanKind.CLIENT,
+        attributes=attributes,
+        start_time=time.time_ns() - round((usage.latency_ms or 0) * 1e6),
     )
-    if error:
-        failed(call_span, error.partition(":")[0][:50] or "error")
+    if usage.error:
+        failed(call_span, usage.error.partition(":")[0][:50] or "error")
     call_span.end()

@@ -1,16 +1,17 @@
 """`/mcp`: the MCP server over HTTP.
 
-Every request is authenticated; no state is kept between requests. The first request imports the
-library, which takes longer than the rest of the server's start.
+Every request is authenticated, and runs a session manager of its own: no state is kept between
+requests. The first request imports the library, which takes longer than the rest of the server's
+start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -25,7 +26,7 @@ from memorist.base import limits
 from memorist.base.errors import NotFound, Unauthorized
 from memorist.mcp.mcp_caller import McpCaller
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.parsing import read_query
+from memorist.server.http.routing import read_query
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -52,74 +53,33 @@ def metadata_routes(authenticator: RequestAuthenticator) -> list[Route]:
     return [Route(path, metadata, methods=["GET"]) for path in paths]
 
 
-@dataclass(frozen=True)
-class _Running:
-    """One run of an MCP server, in one event loop."""
-
-    manager: asyncio.Future[StreamableHTTPSessionManager]
-    requested: asyncio.Event = field(default_factory=asyncio.Event)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class McpEndpoint:
     """One MCP server; a rejected client learns where to get a token."""
 
     def __init__(self, authenticator: RequestAuthenticator, profile: Profile) -> None:
         self._authenticator = authenticator
         self._profile = profile
-        self._running: dict[asyncio.AbstractEventLoop, _Running] = {}
+        self._lock = threading.Lock()
+        self._new_manager: Callable[[], StreamableHTTPSessionManager] | None = None
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Accept requests inside of this block."""
-        loop = asyncio.get_running_loop()
-        self._running[loop] = running = _Running(loop.create_future())
-        task = asyncio.create_task(self._run(running))
-        try:
-            yield
-        finally:
-            running.stopping.set()
-            self._running[loop].requested.set()
-            await task
-            del self._running[loop]
+    def _load(self) -> Callable[[], StreamableHTTPSessionManager]:
+        """Create the server at the first request. If that fails, the next request tries again."""
+        with self._lock:
+            if self._new_manager is None:
+                # Imported here because it takes 1.4 s: the HTTP server starts without it.
+                from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    async def _run(self, running: _Running) -> None:
-        """Start the MCP server at the first request, and run it until the app stops.
+                from memorist.mcp.server import create_server
 
-        If the start fails, the requests that wait for it fail, and the next one tries again.
-        """
-        while True:
-            await running.requested.wait()
-            if running.stopping.is_set():
-                return
-            try:
-                manager = await asyncio.to_thread(self._load)
-                async with manager.run():
-                    running.manager.set_result(manager)
-                    await running.stopping.wait()
-                return
-            except Exception as error:  # raised again in the requests that wait
-                if running.manager.done():  # it had started
-                    raise
-                running.manager.set_exception(error)
-                loop = asyncio.get_running_loop()
-                running = _Running(loop.create_future(), stopping=running.stopping)
-                self._running[loop] = running
-
-    def _load(self) -> StreamableHTTPSessionManager:
-        # Imported here because it takes 1.4 s: the server starts without it.
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
-        from memorist.mcp.server import create_server
-
-        manager = StreamableHTTPSessionManager(
-            create_server(self._authenticator.memory, self._profile, _caller),
-            json_response=True,
-            stateless=True,
-            max_request_body_size=limits.MAX_BODY_BYTES,
-        )
-        gc.freeze()  # searching the library for garbage takes 27 ms, in which nothing else runs
-        return manager
+                self._new_manager = partial(
+                    StreamableHTTPSessionManager,
+                    create_server(self._authenticator.memory, self._profile, _caller),
+                    json_response=True,
+                    stateless=True,
+                    max_request_body_size=limits.MAX_BODY_BYTES,
+                )
+                gc.freeze()  # searching the library for garbage takes 27 ms, in which nothing else runs
+            return self._new_manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -152,11 +112,10 @@ class McpEndpoint:
         scope["headers"] = [
             (name, value.strip()) for name, value in scope["headers"]
         ]  # not every parser does
-        running = self._running.get(asyncio.get_running_loop())
-        assert running is not None, "the app's lifespan was not entered"
-        running.requested.set()
-        manager = await asyncio.shield(running.manager)
-        await manager.handle_request(scope, receive, send)
+        new_manager = self._new_manager or await asyncio.to_thread(self._load)
+        manager = new_manager()
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
 
 
 def _caller(ctx: Context) -> McpCaller:

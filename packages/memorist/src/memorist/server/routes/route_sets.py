@@ -31,7 +31,7 @@ from memorist.memory import Scope
 from memorist.search.service_embedder import ServiceEmbedder
 from memorist.server.http.authentication import RequestAuthenticator
 from memorist.server.http.handler import IDEMPOTENCY_KEY
-from memorist.server.http.parsing import parse_json, path_arguments, read_body, read_query
+from memorist.server.http.routing import parse_json, path_arguments, read_body, read_query
 from memorist.server.http.thread_pool import in_thread, model_threads
 
 Json = dict[str, Any]
