@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from memorist import Client, Memory
 from memorist.base.settings import Settings
@@ -28,7 +28,7 @@ from testkit.browser import BROWSERS, settled  # noqa: E402
 from testkit.running import running  # noqa: E402
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
-SIZE = {"width": 1200, "height": 760}
+SIZE = ViewportSize(width=1200, height=760)
 TURNS = (
     (
         "My sister Clara moved to Lisbon. She lives near the river, in Alfama.",
