@@ -27,6 +27,9 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["import", file, *where]) == 0
     assert main(["purge", "--days", "9", *mine]) == 0
     assert main(["purge", "--emergency", *mine]) == 0
+    (tmp_path / ".there.jsonl.lock").mkdir()
+    for refused in (file, str(tmp_path / "there.jsonl"), str(tmp_path / "no" / "folder.jsonl")):
+        assert main(["export", refused, *mine]) == 2
     assert main(["erase", "--user", "ada", "--yes", *mine]) == 0
     assert main(["export", str(tmp_path / "no.jsonl"), *where, "--tenant", "typo"]) == 3
     capsys.readouterr()

@@ -112,6 +112,18 @@ def test_a_backup_does_not_remove_the_contents_of_another_database(
     assert not (tmp_path / "copy.db").exists()
 
 
+def test_a_backup_that_fails_at_the_end_leaves_no_contents(source: Path, tmp_path: Path) -> None:
+    """A file of its name appears while it runs."""
+    target = tmp_path / "copy.db"
+    before = {path.name for path in tmp_path.iterdir()}
+    with (
+        Memory.open(f"sqlite:///{source}", settings=SETTINGS) as memory,
+        pytest.raises(Invalid, match="already exists"),
+    ):
+        memory.services.blobs.backup(target, check=target.touch)
+    assert {path.name for path in tmp_path.iterdir()} == before | {"copy.db"}
+
+
 def test_doctor_finds_what_is_wrong_with_a_backup(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -436,6 +436,27 @@ def test_entities_of_one_name_stay_two(memory: Memory, me: Scope, tmp_path: Path
     assert again.there == {"entities": 151, "relations": 120}
 
 
+def test_entities_of_one_name_stay_two_after_an_interrupted_import(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    """The first run ended between them; others of the name were in the graph before."""
+
+    def load(*observations: str) -> ImportReport:
+        lines = [
+            json.dumps({"type": "entity", "name": "Ada", "entityType": "x", "observations": [text]})
+            for text in observations
+        ]
+        file = tmp_path / "memory.jsonl"
+        file.write_text("\n".join(lines), encoding="utf-8")
+        return adas_import(memory, file, "mcp-memory")
+
+    load("one")
+    for _ in range(2):
+        load("one", "two", "three")
+        texts = [entity.observations for entity in me.graph.read().entities]
+        assert texts == [["one"], ["two"], ["three"]]
+
+
 def test_entities_that_the_graph_already_has(memory: Memory, me: Scope, tmp_path: Path) -> None:
     """One of the same type grows; one of another type, or one of several, is listed."""
     source = tmp_path / "memory.jsonl"

@@ -165,12 +165,13 @@ def export(arguments: Arguments) -> int:
             "progress": bar,
         }
         subject = "" if arguments.user is None else f"users {arguments.user}"
-        add_to_audit_log(memory, chosen["tenants"] or memory.tenants(), "export", subject)
-        if arguments.file == "-":
-            memory.export(sys.stdout.buffer, **chosen)
-            return 0
-        with naming(arguments.file), writing(arguments.file) as file:
+        out = sys.stdout.buffer if arguments.file == "-" else arguments.file
+        with naming(arguments.file), writing(out) as file:
+            # Only now: a file that cannot be written is refused before.
+            add_to_audit_log(memory, chosen["tenants"] or memory.tenants(), "export", subject)
             copied = memory.export(file, **chosen)
+        if arguments.file == "-":
+            return 0
     show({"file": arguments.file, "rows": copied.rows}, json_wanted=arguments.json)
     return 0
 

@@ -78,8 +78,9 @@ class RecordWriter:
         self._batch_size = min(BATCH_SIZE, limits.MAX_BATCH, limits.MAX_PAGE)
         self._batches: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
-        # The user and name of each entity that the graph did not have before this import.
-        self._new_entities: set[tuple[str | None, str]] = set()
+        # By user and name: how many entities the graph had before this import, without those that
+        # were matched with one of the source.
+        self._unmatched_entities: dict[tuple[str | None, str], int] = {}
         self._new_sessions: set[str] = set()  # in a dry run, which rolls them back
         self._early_references: dict[str | None, dict[str, list[Ref]]] = {}
 
@@ -246,24 +247,28 @@ class RecordWriter:
     def _write_entities(self, scope: Scope, batch: Sequence[GraphEntity]) -> list[Outcome]:
         """Add entities; one that exists with the same type gets the observations that it lacks.
 
-        Two of one name in the source stay two. One of the source and one that the graph already
-        had may be different things, so they are not merged if their types differ.
+        Two of one name in the source stay two, also if an interrupted import added only the first.
+        One of the source and one that the graph already had may be different things, so they are
+        not merged if their types differ.
         """
         stored: dict[str, list[GraphEntity]] = {}
         for entity in scope.graph.open([entity.name for entity in batch]).entities:
             stored.setdefault(entity.name, []).append(entity)
-        user = scope.owner.user
-        self._new_entities |= {(user, entity.name) for entity in batch} - {
-            (user, name) for name in stored
-        }
-        new = [entity for entity in batch if (user, entity.name) in self._new_entities]
+        new: list[GraphEntity] = []
+        outcomes: list[Outcome] = []
+        for entity in batch:
+            key = (scope.owner.user, entity.name)
+            namesakes = stored.get(entity.name, [])
+            if self._unmatched_entities.setdefault(key, len(namesakes)) == 0:
+                new.append(entity)
+                outcomes.append(True)
+                continue
+            outcome = self._merge_entity(scope, entity, namesakes)
+            if outcome is False:
+                self._unmatched_entities[key] -= 1
+            outcomes.append(outcome)
         add_twins(scope.graph, new)
-        return [
-            True
-            if (user, entity.name) in self._new_entities
-            else self._merge_entity(scope, entity, stored[entity.name])
-            for entity in batch
-        ]
+        return outcomes
 
     def _merge_entity(
         self, scope: Scope, entity: GraphEntity, namesakes: Sequence[GraphEntity]

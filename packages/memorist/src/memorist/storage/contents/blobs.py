@@ -418,21 +418,24 @@ class Blobs:
         a killed backup left under other names is removed by the next one to the same target.
         """
         check_target(target)
-        with new_file(target) as partial:
-            check()
-            if self.folder is None:
-                self.database.backup(partial)
-                return
-            beside = target.with_name(target.name + "-refs")
-            remove_unfinished_copy(beside)
-            check_target(beside)
-            try:
+        beside = target.with_name(target.name + "-refs")
+        is_copying = False
+        try:
+            with new_file(target) as partial:
+                check()
+                if self.folder is None:
+                    self.database.backup(partial)
+                    return
+                remove_unfinished_copy(beside)
+                check_target(beside)
+                is_copying = True
                 with self.folder.copying():
                     self.database.backup(partial)
                     self.folder.copy_to(beside)
-            except BaseException:  # an interrupted backup must not leave files behind
+        except BaseException:  # a failed backup must not leave files behind
+            if is_copying:
                 remove_unfinished_copy(beside)
-                raise
+            raise
         finish_copy(beside)
 
     def parts(self, tx: Transaction, user: str | None) -> Iterator[dict[str, Any]]:
