@@ -20,7 +20,7 @@ from memorist.storage.checksum import checksum
 from memorist.storage.sqlite.connection import open_connection
 
 RAW = '{"text":"' + TEXT + '"}'
-CHECKSUM = checksum(RAW)
+CHECKSUM = checksum(RAW, None)
 COLUMNS = "tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out, cost, created_at, checksum"
 READ = "seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at"
 PRAGMAS = {

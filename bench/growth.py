@@ -207,8 +207,9 @@ FILLERS = (
     Filler(
         SESSION_LENGTH,
         """insert into sessions (tenant, id, user_id, agent, label, attributes, summary,
-               summarized_count, first_seq, first_at, touched_at, created_at)
-           values (:tenant, :session, :user, 'scout', '', '{}', '', 0, 1, :at, :at, :at)""",
+               summarized_count, first_seq, first_at, touched_at, created_at, checksum)
+           values (:tenant, :session, :user, 'scout', '', '{}', '', 0, 1, :at, :at, :at,
+               :session_checksum)""",
     ),
     Filler(
         1,
@@ -233,8 +234,9 @@ FILLERS = (
     Filler(
         10,
         """insert into interactions (tenant, id, user_id, agent, session_id, route, model,
-               parameters, latency_ms, tokens_in, tokens_out, error, created_at)
-           values (:tenant, :id, :user, 'scout', :session, 'chat', 'm', '{}', 1.0, 1, 1, '', :at)""",
+               parameters, latency_ms, tokens_in, tokens_out, error, created_at, checksum)
+           values (:tenant, :id, :user, 'scout', :session, 'chat', 'm', '{}', 1.0, 1, 1, '', :at,
+               :call_checksum)""",
     ),
     Filler(
         10,
@@ -252,7 +254,7 @@ FILLERS = (
                bytes, lines, tokens, metadata, source, is_active, created_at, updated_at,
                checksum)
            values (:tenant, :id, :user, 'scout', :session, 'output', '', :id, 'text', 0, 0, 0,
-               '{}', 'user', 1, :at, :at, 0)""",
+               '{}', 'user', 1, :at, :at, :reference_checksum)""",
     ),
 )
 
@@ -278,8 +280,11 @@ def fill(
                 "text": text,
                 "content": f'{{"text":"{text}"}}',
                 "text_checksum": checksum(text),
-                "content_checksum": checksum(f'{{"text":"{text}"}}'),
+                "content_checksum": checksum(f'{{"text":"{text}"}}', None),
                 "one_checksum": checksum("1"),
+                "session_checksum": checksum("", "{}"),
+                "call_checksum": checksum("chat", "m", "{}", ""),
+                "reference_checksum": checksum("output", "", "{}"),
                 "at": now - 60 * clock.DAY + number * clock.SECOND,
                 "recent": now,
                 "later": now + clock.DAY,

@@ -33,7 +33,7 @@ BUILDERS = {
 another program's tables and columns by their quoted names, for reading only. A pragma takes no parameters, so it has the number of pages."""
 TABLES = {
     "select", "delete", "delete_of_agent", "insert", "find", "count", "count_sampled", "outermost",
-    "texts", "find_text",
+    "texts", "find_text", "texts_of_row",
 }  # fmt: skip
 LOOKS_LIKE_SQL = re.compile(
     r"\s*(select|with \w+ as|insert into|update \w+ set|delete from|"

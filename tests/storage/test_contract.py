@@ -27,8 +27,9 @@ from memorist.storage.database import Database, Step, Transaction, UnscopedSql
 TIMEOUT_SECONDS = 30
 COUNT = "select count(*) from agents where tenant = :tenant"
 NAMES = "select name from agents where tenant = :tenant order by name"
-INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at)
-            values (:tenant, :name, '', '', '[]', '', '', 1, :now, :now)"""
+INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at,
+                                checksum)
+            values (:tenant, :name, '', '', '[]', '', '', 1, :now, :now, 0)"""
 
 
 def add(name: str) -> Callable[[Transaction], int]:

@@ -13,10 +13,11 @@ import apsw
 import psycopg
 import pytest
 
-from memorist import Memory
+from memorist import Memory, Scope
 from memorist.base.errors import Corrupt, CorruptRecord
 from memorist.cli.main import main
 from memorist.memory import TABLES
+from memorist.storage import migrate
 from testkit.databases import SETTINGS
 from testkit.examples import populate
 
@@ -124,13 +125,59 @@ def populated(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("table", CHECKED, ids=lambda table: table.name)
-@pytest.mark.parametrize("data", [b"valid but other", b"\xff\xfe"], ids=["valid", "invalid"])
-def test_the_text_of_every_kind_is_checked(table: Any, data: bytes, populated: Path) -> None:
+def text_columns() -> list[tuple[Any, str]]:
+    """Return the columns of the kinds' tables that hold texts or JSON, as the schema declares them."""
+    script = migrate.shipped("sqlite")[0].up
+    declared = dict(re.findall(r"^create table (\w+) \((.*?)^\)", script, re.M | re.S))
+    return [
+        (table, column)
+        for table in TABLES
+        for column in re.findall(r"^ +(\w+) \{(?:text|json)\}", declared[table.name], re.M)
+    ]
+
+
+def test_every_column_with_a_text_is_checked() -> None:
+    """Or it is a word of ours, or another check finds damage in it."""
+    unchecked = {
+        f"{table.name}.{column}"
+        for table, column in text_columns()
+        if column not in (*table.checked, "source")
+    }
+    assert unchecked == {
+        "blob_parts.data",  # by the hash of the content
+        "blobs.file",  # a name that is derived from the hash
+        "consolidations.model",  # from the settings
+        "fact_positions.error",  # the name of an error
+        "note_versions.operation",  # the name of a verb
+        "sessions.summary",  # equal to a row of summaries
+        "summaries.model",
+        "threads.ns",  # by its hash, `line`
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(table, name) for table in CHECKED for name in table.checked],
+    ids=lambda value: getattr(value, "name", value),
+)
+@pytest.mark.parametrize("damage", ["a bit", "valid", "invalid"])
+def test_the_texts_of_every_kind_are_checked(
+    table: Any, column: str, damage: str, populated: Path
+) -> None:
     """`verify` goes on to the end, and the export names the record."""
-    change(
-        populated, table.name, table.checked, f"rowid = (select min(rowid) from {table.name})", data
-    )
+    with apsw.Connection(str(populated)) as connection:
+        row = connection.execute(
+            f"""select rowid, cast({column} as blob) from {table.name}
+                order by length({column}) desc limit 1"""
+        ).fetchall()
+    ((id, stored),) = cast(list[tuple[int, bytes | None]], row)
+    data = bytearray(stored or b"")
+    if damage == "a bit" and data:
+        bit = random.Random(f"{table.name} {column}").randrange(len(data) * 8)
+        data[bit // 8] ^= 1 << bit % 8
+    else:
+        data = bytearray(b"\xff\xfe" if damage == "invalid" else b"valid but other")
+    change(populated, table.name, column, f"rowid = {id}", bytes(data))
     with Memory.open(f"sqlite:///{populated}", settings=SETTINGS, migrate_up=False) as memory:
         failed = findings(memory)
         assert failed[f"every text of {table.name} is as it was written"].count == 1
@@ -155,7 +202,61 @@ def test_every_write_sets_the_checksum(memory: Memory) -> None:
     me.sessions.add("removed")
     me.messages.append("removed", "user", "gone")
     me.messages.remove("removed", 1)
+    me.sessions.edit("removed", label="another")
+    me.sessions.edit("removed", attributes={"a": 1})
+    me.agents.add("writer", prompt="Write.", tools=["search_memory"])
+    me.agents.edit("writer", model="m", model_label="M")
+    me.refs.edit(key, type="file_content")
+    me.documents.add("One", "# One", path="a.md")
+    me.documents.add("Two", "# Two", path="a.md")
     assert findings(memory) == {}
+
+
+@pytest.mark.parametrize("edited", [{"label": "new"}, {"attributes": {"new": 1}}])
+def test_an_edit_does_not_hide_the_damage_of_another_text(
+    edited: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "agent.db"
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        memory.scope(user="ada", agent="scout").sessions.add("trip", label="old")
+    column = "attributes" if "label" in edited else "label"
+    change(path, "sessions", column, "id = 'trip'", b'{"b":1}')
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        memory.scope(user="ada", agent="scout").sessions.edit("trip", **edited)
+        assert findings(memory)["every text of sessions is as it was written"].count == 1
+
+
+@pytest.mark.parametrize("stored", ["no JSON", "other"])
+def test_an_error_of_the_program_is_no_damage(memory: Memory, stored: str) -> None:
+    """Also if a record has the same text, which is as it was written."""
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.entries.add(stored)
+    me.entries.add("other")
+
+    def parses(scope: Scope) -> None:
+        scope.entries.list()
+        json.loads("no JSON")
+
+    def decodes(scope: Scope) -> None:
+        scope.entries.list()
+        b"\xff".decode()
+
+    with pytest.raises(json.JSONDecodeError):
+        me.transaction(parses)
+    with pytest.raises(UnicodeDecodeError):
+        me.transaction(decodes)
+
+
+def test_status_counts_a_record_that_a_check_stumbles_on(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its key cannot be decoded, and has no checksum."""
+    change(file, "active_sessions", "agent", "user_id = 'ada'", b"\xff\xfe")
+    assert main(["verify", "--json"]) == 1
+    capsys.readouterr()
+    assert main(["status", "--json"]) == 0
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert "acme has 1 damaged record" in problem
 
 
 def test_a_changed_byte_is_found_on_postgres(postgres_url: str) -> None:

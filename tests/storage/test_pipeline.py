@@ -18,8 +18,9 @@ from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.databases import SERVERS
 
 COUNT = "select count(*) from agents where tenant = :tenant"
-INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at)
-            values (:tenant, :name, '', '', '[]', '', '', 1, :now, :now)"""
+INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at,
+                                checksum)
+            values (:tenant, :name, '', '', '[]', '', '', 1, :now, :now, 0)"""
 FAILING = "select 1 / 0, :tenant"
 
 

@@ -353,8 +353,8 @@ def _calls(tx: Transaction) -> None:
                 })  # fmt: skip
     tx.many(
         """insert into interactions (tenant, id, user_id, agent, route, model, parameters, latency_ms, tokens_in, tokens_out,
-                                     cost, error, created_at)
-           values (:tenant, :id, :user, :agent, :route, :model, '{}', :latency, :size, :out, :cost, :error, :at)""",
+                                     cost, error, created_at, checksum)
+           values (:tenant, :id, :user, :agent, :route, :model, '{}', :latency, :size, :out, :cost, :error, :at, 0)""",
         rows,
     )
 

@@ -334,7 +334,7 @@ def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
     steps(me, thread, 1)
     line, nothing = (
         line_of("ada", thread, ""),
-        {"type": "null", "data": "", "metadata": "{}", "run": None},
+        {"type": "null", "data": "", "metadata": "{}", "run": None, "checksum": 0},
     )
     versions = [
         {"line": line, "channel": "n", "version": str(n + 1), **nothing} for n in range(1, count)

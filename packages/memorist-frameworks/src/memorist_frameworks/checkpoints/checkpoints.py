@@ -20,6 +20,7 @@ from memorist.kinds.checkpoints import CheckpointTables, line_of
 from memorist.kinds.kind import ChangeSubject
 from memorist.kinds.page import Page, decode_cursor, encode_cursor
 from memorist.memory import Scope
+from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 from memorist_frameworks.checkpoints.checkpoint import (
     MAX_NAME_BYTES,
@@ -70,7 +71,7 @@ class Checkpoints(CheckpointTables):
             raise Invalid(field="metadata", problem="must be a JSON object")
         raw = canonical.dump(fields, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.masking)
         run = json.loads(raw).get("run_id") if "run_id" in fields else None
-        step = {
+        step: dict[str, Any] = {
             "id": canonical.key(id, "id"),
             "parent": None if parent is None else canonical.key(parent, "parent"),
             **encoded(state, "state"),
@@ -78,7 +79,8 @@ class Checkpoints(CheckpointTables):
             "versions": canonical.dump(dict(versions or {}), "versions", 1 << 20),
             "run": run if isinstance(run, str) and 0 < len(run) <= 128 else None,
         }
-        value_rows = [
+        step["checksum"] = checksum(step["data"], step["metadata"], step["versions"])
+        value_rows: _Rows = [
             {
                 "line": line,
                 "channel": canonical.key(channel, "channel"),
@@ -87,6 +89,8 @@ class Checkpoints(CheckpointTables):
             | encoded(value, channel)
             for (channel, version), value in (values or {}).items()
         ]
+        for row in value_rows:
+            row["checksum"] = checksum(row["data"])
 
         def work(tx: Transaction) -> None:
             tx.send(_THREAD, line=line, **place)
@@ -105,7 +109,7 @@ class Checkpoints(CheckpointTables):
         line = self._line(thread, ns)
         place = self._place(thread, ns)
         canonical.key(id, "id")
-        rows = [
+        rows: _Rows = [
             {
                 "line": line,
                 "checkpoint": id,
@@ -117,6 +121,8 @@ class Checkpoints(CheckpointTables):
             }
             for write in writes
         ]
+        for row in rows:
+            row["checksum"] = checksum(row["path"], row["data"])
 
         def work(tx: Transaction) -> None:
             tx.send(_THREAD, line=line, **place)
@@ -465,18 +471,21 @@ _VALUES = {
 _THREAD = """insert into threads (tenant, line, user_id, thread, ns, created_at, updated_at)
              values (:tenant, :line, :user, :thread, :ns, :now, :now)
              on conflict (tenant, line) do update set updated_at = :now where threads.updated_at < :now - 3600000000"""
-_KEEP = """insert into channel_values (tenant, line, channel, version, type, data)
-           values (:tenant, :line, :channel, :version, :type, :data)
-           on conflict (tenant, line, channel, version) do update set type = excluded.type, data = excluded.data"""
-_ADD = """insert into checkpoints (tenant, line, id, parent, type, data, metadata, versions, run_id, created_at)
-          values (:tenant, :line, :id, :parent, :type, :data, :metadata, :versions, :run, :now)
+_KEEP = """insert into channel_values (tenant, line, channel, version, type, data, checksum)
+           values (:tenant, :line, :channel, :version, :type, :data, :checksum)
+           on conflict (tenant, line, channel, version) do update
+           set type = excluded.type, data = excluded.data, checksum = excluded.checksum"""
+_ADD = """insert into checkpoints (tenant, line, id, parent, type, data, metadata, versions, run_id, created_at,
+                                  checksum)
+          values (:tenant, :line, :id, :parent, :type, :data, :metadata, :versions, :run, :now, :checksum)
           on conflict (tenant, line, id) do update
           set parent = excluded.parent, type = excluded.type, data = excluded.data, metadata = excluded.metadata,
-              versions = excluded.versions, run_id = excluded.run_id"""
-_WRITE = """insert into checkpoint_writes (tenant, line, checkpoint, task, idx, path, channel, type, data)
-            values (:tenant, :line, :checkpoint, :task, :idx, :path, :channel, :type, :data)
+              versions = excluded.versions, run_id = excluded.run_id, checksum = excluded.checksum"""
+_WRITE = """insert into checkpoint_writes (tenant, line, checkpoint, task, idx, path, channel, type, data, checksum)
+            values (:tenant, :line, :checkpoint, :task, :idx, :path, :channel, :type, :data, :checksum)
             on conflict (tenant, line, checkpoint, task, idx) do update
-            set path = excluded.path, channel = excluded.channel, type = excluded.type, data = excluded.data
+            set path = excluded.path, channel = excluded.channel, type = excluded.type, data = excluded.data,
+                checksum = excluded.checksum
             where excluded.idx < 0"""
 # A step, the values of its channels and the writes after it, in one statement. Each value is looked
 # up by its key, as above; a value that is not stored has no type.
@@ -539,12 +548,13 @@ _STEPS_OF_RUN = (
 _OF_RUN = """select distinct checkpoints.line from checkpoints
              join threads on threads.tenant = checkpoints.tenant and threads.line = checkpoints.line
              where checkpoints.tenant = :tenant and threads.tenant = :tenant and run_id = :run and user_id = :user"""
-_COPY_VALUES = """insert into channel_values (tenant, line, channel, version, type, data)
-                  select tenant, :there, channel, version, type, data from channel_values
+_COPY_VALUES = """insert into channel_values (tenant, line, channel, version, type, data, checksum)
+                  select tenant, :there, channel, version, type, data, checksum from channel_values
                   where tenant = :tenant and line = :line on conflict do nothing"""
-_COPY_WRITES = """insert into checkpoint_writes (tenant, line, checkpoint, task, idx, path, channel, type, data)
-                  select tenant, :there, checkpoint, task, idx, path, channel, type, data from checkpoint_writes
+_COPY_WRITES = """insert into checkpoint_writes (tenant, line, checkpoint, task, idx, path, channel, type, data, checksum)
+                  select tenant, :there, checkpoint, task, idx, path, channel, type, data, checksum from checkpoint_writes
                   where tenant = :tenant and line = :line on conflict do nothing"""
-_COPY = """insert into checkpoints (tenant, line, id, parent, type, data, metadata, versions, run_id, created_at)
-           select tenant, :there, id, parent, type, data, metadata, versions, run_id, :now from checkpoints
+_COPY = """insert into checkpoints (tenant, line, id, parent, type, data, metadata, versions, run_id, created_at,
+                                   checksum)
+           select tenant, :there, id, parent, type, data, metadata, versions, run_id, :now, checksum from checkpoints
            where tenant = :tenant and line = :line on conflict do nothing"""

@@ -14,6 +14,8 @@ from memorist.base.parameters import Count, Key, Keys, PageSize, Text
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Kind, Table
 from memorist.kinds.page import Page, make_page, page_start
+from memorist.storage.checksum import checksum
+from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Transaction
 from memorist.storage.rows import row_mapper
 
@@ -75,7 +77,14 @@ class Agents(Kind):
     parameter_help = {
         "active": "Answer in chats. An inactive agent (--no-active) does not answer.",
     }
-    tables = (Table("agents", order="name", of_agent="name = :agent"),)
+    tables = (
+        Table(
+            "agents",
+            order="name",
+            of_agent="name = :agent",
+            checked=("prompt", "model", "tools", "color", "icon", "model_label"),
+        ),
+    )
 
     @verb(
         "POST /agents",
@@ -111,12 +120,13 @@ class Agents(Kind):
 
         def work(tx: Transaction) -> Agent:
             row = tx.one(
-                f"""insert into agents (tenant, {AGENT_COLUMNS})
+                f"""insert into agents (tenant, {AGENT_COLUMNS}, checksum)
                     values (:tenant, :name, :prompt, :model, :tools, :color, :icon, 1, :now, :now,
-                            :model_label, :active)
+                            :model_label, :active, :checksum)
                     on conflict do nothing
                     returning {AGENT_COLUMNS}""",
                 **values,
+                checksum=checksum(*[str(values[name]) for name in self.tables[0].checked]),
             )
             if row is None:
                 raise AlreadyExists(what="agent", id=name)
@@ -178,6 +188,11 @@ class Agents(Kind):
             active=active,
         )
 
+        checked = self.tables[0].checked
+        changed = {
+            column: str(changes[column]) for column in checked if changes[column] is not None
+        }
+
         def work(tx: Transaction) -> Agent:
             before = self._get(tx, name, lock=True)
             if if_version not in (None, before.version):
@@ -190,11 +205,12 @@ class Agents(Kind):
                         tools = coalesce(:tools, tools), color = coalesce(:color, color),
                         icon = coalesce(:icon, icon),
                         model_label = coalesce(:model_label, model_label),
-                        active = coalesce(:active, active),
+                        active = coalesce(:active, active), checksum = :checksum,
                         version = version + 1, updated_at = :now
                     where tenant = :tenant and name = :name
                     returning {AGENT_COLUMNS}""",
                 **changes,
+                checksum=changed_checksum(tx, self.tables[0], {"name": name}, changed),
             )
             assert row is not None
             return _agent(row, memories_count=_count_memories(tx, name))

@@ -24,6 +24,7 @@ from memorist.kinds.refs import NewReference, Ref, Refs
 from memorist.kinds.refs.reference import COLUMNS
 from memorist.kinds.sessions import Sessions
 from memorist.kinds.state import State
+from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Transaction
 
 
@@ -187,13 +188,17 @@ def link_reference(refs: Refs, ref: Ref, session: str) -> None:
     """Give a reference that was imported before its session that session."""
     metadata = {name: value for name, value in ref.metadata.items() if name != "session"}
 
+    changed = {"metadata": json.dumps(metadata, ensure_ascii=False)}
+
     def work(tx: Transaction) -> None:
+        tx.lock_rows("select 1 from refs where tenant = :tenant and key = :key", key=ref.key)
         row = tx.one(
-            f"""update refs set session_id = :session, metadata = :metadata
+            f"""update refs set session_id = :session, metadata = :metadata, checksum = :checksum
                 where tenant = :tenant and key = :key and session_id is null
                 returning {COLUMNS}""",
             session=session,
-            metadata=json.dumps(metadata, ensure_ascii=False),
+            **changed,
+            checksum=changed_checksum(tx, refs.tables[-1], {"key": ref.key}, changed),
             key=ref.key,
         )
         if row is not None:

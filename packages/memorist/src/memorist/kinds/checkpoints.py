@@ -34,9 +34,19 @@ class CheckpointTables(Kind):
 
     name = "checkpoints"
     tables = (
-        Table("threads", order="line", owned="user_id = :user"),
-        Table("checkpoints", order="line, id", owned=_OWNED),
-        Table("channel_values", order="line, channel, version", owned=_OWNED),
-        Table("checkpoint_writes", order="line, checkpoint, task, idx", owned=_OWNED),
+        Table("threads", order="line", owned="user_id = :user"),  # `checks` compares its names
+        Table(
+            "checkpoints",
+            order="line, id",
+            owned=_OWNED,
+            checked=("data", "metadata", "versions"),
+        ),
+        Table("channel_values", order="line, channel, version", owned=_OWNED, checked=("data",)),
+        Table(
+            "checkpoint_writes",
+            order="line, checkpoint, task, idx",
+            owned=_OWNED,
+            checked=("path", "data"),
+        ),
     )
     checks = (Check("a thread's owner matches its name", find=_misplaced),)

@@ -91,12 +91,13 @@ _LAST_NUMBERS = {
     "relations": "select coalesce(max(number), 0) from graph_relations where tenant = :tenant and user_id = :user",
     "texts": "select coalesce(max(number), 0) from graph_observations where tenant = :tenant and entity_id = :id",
 }
-_INSERT_ENTITY = """insert into graph_entities (tenant, id, user_id, number, name, type, source, created_at, updated_at)
-          values (:tenant, :id, :user, :number, :name, :type, :source, :now, :now)"""
+_INSERT_ENTITY = """insert into graph_entities (tenant, id, user_id, number, name, type, source, created_at, updated_at,
+                                                 checksum)
+          values (:tenant, :id, :user, :number, :name, :type, :source, :now, :now, :checksum)"""
 _INSERT_OBSERVATION = """insert into graph_observations (tenant, entity_id, number, text, created_at, checksum)
               values (:tenant, :id, :number, :text, :now, :checksum)"""
-_INSERT_RELATION = """insert into graph_relations (tenant, id, user_id, number, start, target, type, created_at)
-             values (:tenant, :id, :user, :number, :start, :target, :type, :now)"""
+_INSERT_RELATION = """insert into graph_relations (tenant, id, user_id, number, start, target, type, created_at, checksum)
+             values (:tenant, :id, :user, :number, :start, :target, :type, :now, :checksum)"""
 # A change by a tool or an import sets the source of the whole entity, because observations have no
 # source of their own.
 _TOUCH_ENTITY = """update graph_entities set updated_at = :now,
@@ -166,14 +167,19 @@ class Graphs(Kind):
     name = "graph"
     sharing = "without_user"
     tables = (
-        Table("graph_entities", order="id", owned="user_id = :user"),
+        Table("graph_entities", order="id", owned="user_id = :user", checked=("name", "type")),
         Table(
             "graph_observations",
             order="entity_id, number",
             owned="entity_id in (select id from graph_entities where tenant = :tenant and user_id = :user)",
-            checked="text",
+            checked=("text",),
         ),
-        Table("graph_relations", order="id", owned="user_id = :user"),
+        Table(
+            "graph_relations",
+            order="id",
+            owned="user_id = :user",
+            checked=("start", "target", "type"),
+        ),
     )
     checks = (
         Check(
@@ -219,6 +225,7 @@ class Graphs(Kind):
                     "user": self._graph_user,
                     "number": number,
                     "source": self._owner.source,
+                    "checksum": checksum(entity.name, entity.type),
                 }
                 tx.send(_INSERT_ENTITY, **values, name=entity.name, type=entity.type)
                 self._services.index.add(
@@ -273,7 +280,13 @@ class Graphs(Kind):
             ]
             last = _last_number(tx, "relations", user=self._graph_user)
             rows = [
-                {"id": ids.uuid7(), "user": self._graph_user, "number": n, **relation.__dict__}
+                {
+                    "id": ids.uuid7(),
+                    "user": self._graph_user,
+                    "number": n,
+                    **relation.__dict__,
+                    "checksum": checksum(relation.start, relation.target, relation.type),
+                }
                 for n, relation in enumerate(new, last + 1)
             ]
             tx.many(_INSERT_RELATION, rows)

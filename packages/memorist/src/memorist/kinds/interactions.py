@@ -15,6 +15,7 @@ from memorist.base.settings import Settings
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Kind, Owner, Table, own_session
 from memorist.kinds.page import Page, make_page, page_start
+from memorist.storage.checksum import checksum
 from memorist.storage.database import Sent, Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -123,6 +124,7 @@ class Interactions(Kind):
             order="id",
             owned="(user_id = :user or session_id in (select id from sessions where tenant = :tenant and user_id = :user))",
             of_agent=f"(agent = :agent or {OF_AGENT_SESSION})",
+            checked=("route", "model", "parameters", "error"),
         ),
     )
 
@@ -172,12 +174,13 @@ class Interactions(Kind):
         """Insert the row of one model call for a session that the caller has checked."""
         return tx.send(
             """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
-                                         tokens_in, tokens_out, cost, error, created_at)
+                                         tokens_in, tokens_out, cost, error, created_at, checksum)
                values (:tenant, :id, :user, :agent, :session, :route, :model, :parameters, :latency_ms,
-                       :tokens_in, :tokens_out, :cost, :error, :now)
+                       :tokens_in, :tokens_out, :cost, :error, :now, :checksum)
                returning id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
                          session_id, created_at""",
             **values,
+            checksum=checksum(*[values[name] for name in self.tables[0].checked]),
         )
 
     def of_turn(self, tx: Transaction, id: str | None) -> Interaction | None:

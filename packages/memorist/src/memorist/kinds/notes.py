@@ -163,14 +163,14 @@ class Notes(Kind):
             order="user_id, agent",
             owned="user_id = :user",
             of_agent="agent = :agent",
-            checked="text",
+            checked=("text",),
         ),
         Table(
             "note_versions",
             order="user_id, agent, version",
             owned="user_id = :user",
             of_agent="agent = :agent",
-            checked="text",
+            checked=("text",),
         ),
     )
     checks = (

@@ -14,6 +14,8 @@ from memorist.base.verbs import verb
 from memorist.kinds.facts.changes import ALL_MESSAGES, remove_evidence
 from memorist.kinds.kind import Check, Kind, Table, own_session
 from memorist.kinds.page import Page, make_page, page_start
+from memorist.storage.checksum import checksum
+from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -87,7 +89,14 @@ class Sessions(Kind):
         "search": "Only sessions whose label or id contains all these words.",
     }
     tables = (
-        Table("sessions", order="id", owned="user_id = :user", of_agent="agent = :agent"),
+        # The summary repeats that of the newest row of summaries, which another check compares.
+        Table(
+            "sessions",
+            order="id",
+            owned="user_id = :user",
+            of_agent="agent = :agent",
+            checked=("label", "attributes"),
+        ),
         Table(
             "active_sessions",
             order="user_id, agent",
@@ -337,15 +346,18 @@ class Sessions(Kind):
         """Change the label or the attributes of a session."""
         canonical.key(id, "id")
         values = self._values(label, attributes)
+        changed = {name: text for name, text in values.items() if text is not None}
 
         def work(tx: Transaction) -> Session:
             own_session(tx, self._owner, id)
+            tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
             tx.send(
                 """update sessions set label = coalesce(:label, label), attributes = coalesce(:attributes, attributes),
-                       touched_at = :now
+                       touched_at = :now, checksum = :checksum
                    where tenant = :tenant and id = :id""",
                 id=id,
                 **values,
+                checksum=changed_checksum(tx, self.tables[0], {"id": id}, changed),
             )
             return self._get(tx, id)
 
@@ -385,13 +397,14 @@ class Sessions(Kind):
     ) -> int:
         return tx.run(
             """insert into sessions (tenant, id, user_id, agent, label, attributes, summary, summarized_count,
-                                     first_seq, first_at, touched_at, created_at)
-               values (:tenant, :id, :user, :agent, :label, :attributes, '', 0, 1, :now, :now, :now)
+                                     first_seq, first_at, touched_at, created_at, checksum)
+               values (:tenant, :id, :user, :agent, :label, :attributes, '', 0, 1, :now, :now, :now, :checksum)
                on conflict do nothing""",
             id=id,
             user=user,
             agent=agent,
             **values,
+            checksum=checksum(values["label"], values["attributes"]),
         )
 
     def _active_id(self, tx: Transaction, user: str, agent: str) -> str | None:

@@ -174,7 +174,7 @@ class State(Kind):
             owned="(user_id = :user or session_id in (select id from sessions where tenant = :tenant and user_id = :user))",
             of_agent=OF_AGENT_SESSION,
             live="(expires_at is null or expires_at > :now)",
-            checked="value",
+            checked=("value",),
         ),
     )
     checks = (

@@ -120,7 +120,7 @@ class Summaries(Kind):
             order="session_id, number",
             owned=_OWNED,
             of_agent=OF_AGENT_SESSION,
-            checked="text",
+            checked=("text",),
         ),
     )
     checks = (

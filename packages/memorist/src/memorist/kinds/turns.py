@@ -13,6 +13,7 @@ from memorist.base.parameters import Key, Number, PageSize
 from memorist.base.verbs import verb
 from memorist.kinds.kind import Check, Kind, Table, own_session
 from memorist.kinds.page import Page, make_page, page_start
+from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -58,7 +59,9 @@ class Turns(Kind):
         "id": "Id of the turn.",
         "seq": "Only the turn of the message with this number; for a user message, the turns that answered it.",
     }
-    tables = (Table("turns", order="id", owned=_OWNED, of_agent=OF_AGENT_SESSION),)
+    tables = (
+        Table("turns", order="id", owned=_OWNED, of_agent=OF_AGENT_SESSION, checked=("report",)),
+    )
     checks = (
         Check(
             "a turn has its messages",
@@ -134,14 +137,16 @@ class Turns(Kind):
         """Insert a turn, in the transaction that adds its messages."""
         id = ids.uuid7()
         tx.send(
-            """insert into turns (tenant, id, session_id, first_seq, last_seq, interaction_id, report, created_at)
-               values (:tenant, :id, :session, :first, :last, :interaction, :report, :now)""",
+            """insert into turns (tenant, id, session_id, first_seq, last_seq, interaction_id, report, created_at,
+                                  checksum)
+               values (:tenant, :id, :session, :first, :last, :interaction, :report, :now, :checksum)""",
             id=id,
             session=session,
             first=first,
             last=last,
             interaction=interaction,
             report=report,
+            checksum=checksum(report),
         )
         return _turn((id, session, first, last, interaction, report, tx.now))
 

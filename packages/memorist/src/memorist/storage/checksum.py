@@ -1,17 +1,21 @@
-"""The checksum that is stored beside a text, so that damage is noticed."""
+"""The checksum that is stored beside the texts of a row, so that damage is noticed."""
 
 from __future__ import annotations
 
 from zlib import crc32
 
 _SIGN = 1 << 31
+_BETWEEN_TEXTS = b"\x1f"
 
 
-def checksum(text: str) -> int:
-    """Return the CRC-32 of a text as it is stored. 1 µs for a message of 420 bytes (measured)."""
-    return (crc32(text.encode()) ^ _SIGN) - _SIGN
+def checksum(*texts: str | None) -> int:
+    """Return the CRC-32 of the texts of a row as they are stored; a null counts as an empty text.
+
+    It takes 1 µs for a message of 420 bytes (measured).
+    """
+    return checksum_of_bytes(*[(text or "").encode() for text in texts])
 
 
-def checksum_of_bytes(data: bytes) -> int:
+def checksum_of_bytes(*texts: bytes) -> int:
     """Return the CRC-32 of bytes as a signed number, which takes four bytes on every engine."""
-    return (crc32(data) ^ _SIGN) - _SIGN
+    return (crc32(_BETWEEN_TEXTS.join(texts)) ^ _SIGN) - _SIGN

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, Protocol
 
 from memorist.base.errors import CorruptRecord, StorageError
 from memorist.storage.checksum import checksum_of_bytes
-from memorist.storage.database import CheckedTable, Database, T, Transaction, Work
-from memorist.storage.tables import CHECKSUM, PLACE_SEPARATOR
+from memorist.storage.database import CheckedTable, Database, Row, T, Transaction, Work
+from memorist.storage.tables import PLACE_SEPARATOR
+
+_READERS = ("memorist.storage.", "memorist_oracle.", "psycopg.", "oracledb.")
+"""Modules that decode what the database stores."""
 
 _RECORD_DAMAGE = """insert into job_marks (tenant, job, position, basis, version)
                     values (:tenant, 'verify', :now, :count, 1)
@@ -21,8 +25,27 @@ _RECORD_DAMAGE = """insert into job_marks (tenant, job, position, basis, version
 def damaged_rows(tx: Transaction, table: CheckedTable) -> Iterator[str]:
     """Yield the name of each row of the tenant whose text does not match its checksum."""
     for row in tx.each(table.texts()):
-        if checksum_of_bytes(_stored_bytes(row["stored"])) != row[CHECKSUM]:
+        if _is_damaged(table, tuple(row.values())):
             yield name_record(table, row)
+
+
+def changed_checksum(
+    tx: Transaction, table: CheckedTable, key: Mapping[str, Any], changes: Mapping[str, str | None]
+) -> int | None:
+    """Return the checksum of a row once some of its texts change; None if there is no such row.
+
+    The row must be locked. If it is damaged, the new checksum does not match either, so that the
+    damage of its other texts is still found.
+    """
+    rows = tx.all(table.texts_of_row(), **key)
+    if not rows:
+        return None
+    stored, texts = _checksum_and_texts(table, rows[0])
+    after = [
+        (changes[name] or "").encode() if name in changes else text
+        for name, text in zip(table.checked, texts, strict=True)
+    ]
+    return stored ^ checksum_of_bytes(*texts) ^ checksum_of_bytes(*after)
 
 
 def count_damage(tx: Transaction) -> int:
@@ -55,9 +78,10 @@ class Scannable(Protocol):
 
 
 def find_damage(database: Scannable, tenant: str, error: ValueError) -> CorruptRecord | None:
-    """Return the error that names the record of an undecodable text; None if it is not stored.
+    """Return the error that names the damaged record of an undecodable text; None if it is another.
 
-    Scans the tenant's texts for the same bytes. The scan is slow, but only runs on damaged data.
+    Scans the tenant's texts for the same bytes in a record whose checksum does not match: the error
+    may be one of the program's own. The scan is slow, but such errors are rare.
     """
     if isinstance(error, UnicodeDecodeError):
         text = bytes(error.object)
@@ -71,18 +95,39 @@ def find_damage(database: Scannable, tenant: str, error: ValueError) -> CorruptR
             lambda tx, table=table: tx.all(table.find_text(), text=text),  # type: ignore[misc]
             long=True,
         )
-        if rows:
-            row = dict(zip(table.key, rows[0], strict=True))
-            return CorruptRecord(record=f"{name_record(table, row)} of tenant {tenant}")
-    if isinstance(error, UnicodeDecodeError):
+        for row in rows:
+            if _is_damaged(table, row):
+                named = dict(zip(table.key, row, strict=False))
+                return CorruptRecord(record=f"{name_record(table, named)} of tenant {tenant}")
+    if isinstance(error, UnicodeDecodeError) and _is_raised_by_reader(error.__traceback__):
         return CorruptRecord(record=f"a record of tenant {tenant}")
     return None
+
+
+def _is_raised_by_reader(traceback: TracebackType | None) -> bool:
+    """Return whether the innermost function of a traceback reads from the database."""
+    module = ""
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__", ""))
+        traceback = traceback.tb_next
+    return module.startswith(_READERS)
 
 
 def name_record(table: CheckedTable, row: Mapping[str, Any]) -> str:
     """Return the table of a row with its key, such as `messages session_id=trip seq=4`."""
     key = " ".join(f"{name}={row[name]}" for name in table.key)
     return f"{table.name} {key}".replace(PLACE_SEPARATOR, "/")
+
+
+def _is_damaged(table: CheckedTable, row: Row) -> bool:
+    """Return whether the texts of a row of `CheckedTable.texts` do not match their checksum."""
+    stored, texts = _checksum_and_texts(table, row)
+    return checksum_of_bytes(*texts) != stored
+
+
+def _checksum_and_texts(table: CheckedTable, row: Row) -> tuple[int, list[bytes]]:
+    _, stored, *texts = row[len(table.key) - 1 :]
+    return stored, [_stored_bytes(text) for text in texts]
 
 
 def _stored_bytes(value: bytes | memoryview | str | None) -> bytes:

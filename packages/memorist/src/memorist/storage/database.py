@@ -123,6 +123,11 @@ class CheckedTable(Protocol):
     """A table whose texts have a checksum; see `memorist.storage.tables.Table`."""
 
     @property
+    def checked(self) -> Sequence[str]:
+        """Return the columns of the texts."""
+        ...
+
+    @property
     def name(self) -> str:
         """Return the name."""
         ...
@@ -133,11 +138,15 @@ class CheckedTable(Protocol):
         ...
 
     def texts(self) -> str:
-        """Return the statement for the keys, checksums and stored bytes of all rows."""
+        """Return the statement for the keys, checksums and stored texts, as bytes, of all rows."""
         ...
 
     def find_text(self) -> str:
-        """Return the statement for the key of the row with a text."""
+        """Return the statement as of `texts` for the rows with a text."""
+        ...
+
+    def texts_of_row(self) -> str:
+        """Return the statement as of `texts` for the row with a key."""
         ...
 
 

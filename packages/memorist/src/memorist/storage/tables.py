@@ -34,8 +34,8 @@ class Table:
     these values. `advancing` columns say how far jobs are: exports have them, but a repeated import
     does not compare them.
 
-    `checked` is the column with the text of a row; its column `checksum` has the checksum of that
-    text, which every write sets, and `verify`, `backup` and exports compare.
+    `checked` are the columns with the texts of a row; its column `checksum` has the checksum of
+    these texts, which every write sets, and `verify`, `backup` and exports compare.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Table:
     live: str = ""
     local: Mapping[str, str] = field(default_factory=dict)
     advancing: Sequence[str] = ()
-    checked: str = ""
+    checked: Sequence[str] = ()
 
     @property
     def omitted(self) -> Set[str]:
@@ -56,21 +56,25 @@ class Table:
         """Return an imported row with its checksum."""
         if not self.checked:
             return row
-        text = row[self.checked]
-        return {**row, CHECKSUM: checksum(text) if isinstance(text, str) else 0}
+        texts = (row[name] for name in self.checked)
+        return {
+            **row,
+            CHECKSUM: checksum(*[text if isinstance(text, str) else "" for text in texts]),
+        }
 
-    def texts(self) -> str:
-        """Return the statement for the keys, checksums and stored bytes of all rows."""
-        columns = ", ".join([*self.key, CHECKSUM])
-        return f"select {columns}, {self._stored_bytes} as stored from {self.name} where tenant = :tenant order by {self.order}"
+    def texts(self, condition: str = "1 = 1") -> str:
+        """Return the statement for the keys, checksums and stored texts, as bytes, of rows."""
+        texts = [f"{_stored_bytes(name)} as stored_{name}" for name in self.checked]
+        columns = ", ".join([*self.key, CHECKSUM, *texts])
+        return f"select {columns} from {self.name} where tenant = :tenant and ({condition}) order by {self.order}"
 
     def find_text(self) -> str:
-        """Return the statement for the key of the row with a text, by its stored bytes."""
-        return f"select {self.order} from {self.name} where tenant = :tenant and {self._stored_bytes} = :text limit 1"
+        """Return the statement as of `texts` for the rows with a text, by its stored bytes."""
+        return self.texts(" or ".join(f"{_stored_bytes(name)} = :text" for name in self.checked))
 
-    @property
-    def _stored_bytes(self) -> str:
-        return f"{{bytes_begin}}{self.checked}{{bytes_end}}"
+    def texts_of_row(self) -> str:
+        """Return the statement as of `texts` for the row with a key."""
+        return self.texts(" and ".join(f"{name} = :{name}" for name in self.key))
 
     def select(self, *, of_user: bool) -> str:
         """Return the statement for all readable rows of the tenant, or of one user, in order."""
@@ -173,6 +177,10 @@ def row_name(table: Table | None, row: Mapping[str, object]) -> str:
     """Return the values of a row's key as one text."""
     columns = table.key if table else tuple(row)
     return " ".join(str(row[column]) for column in columns).replace(PLACE_SEPARATOR, "/")
+
+
+def _stored_bytes(column: str) -> str:
+    return f"{{bytes_begin}}{column}{{bytes_end}}"
 
 
 def _identifier(name: str) -> str:

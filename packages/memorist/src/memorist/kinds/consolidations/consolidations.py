@@ -111,7 +111,7 @@ class Consolidations(Kind):
             order="id",
             owned="user_id = :user",
             of_agent="agent = :agent",
-            checked="content",
+            checked=("content",),
         ),
         Table(
             "consolidation_sources",

@@ -59,14 +59,20 @@ class Documents(Kind):
     }
     is_document = True
     tables = (
-        Table("documents", order="id", owned="user_id = :user", of_agent=f"id in {_CONSOLIDATED}"),
+        Table(
+            "documents",
+            order="id",
+            owned="user_id = :user",
+            of_agent=f"id in {_CONSOLIDATED}",
+            checked=("title",),
+        ),
         Table(
             "document_chunks",
             order="document_id, seq",
             owned="""document_id in (
                 select id from documents where tenant = :tenant and user_id = :user)""",
             of_agent=f"document_id in {_CONSOLIDATED}",
-            checked="text",
+            checked=("title", "text"),
         ),
     )
     checks = (
@@ -392,11 +398,11 @@ def write(
     row = tx.one(
         f"""insert into documents
                 (tenant, id, user_id, place, title, path, media, digest, bytes, chunks,
-                 source, created_at, updated_at)
+                 source, created_at, updated_at, checksum)
             values (:tenant, :id, :owner, :place, :title, :path, :media, :digest, :bytes,
-                    :chunks, :source, :now, :now)
+                    :chunks, :source, :now, :now, :checksum)
             on conflict (tenant, user_id, place) do update
-            set title = excluded.title, media = excluded.media, digest = excluded.digest,
+            set title = excluded.title, checksum = excluded.checksum, media = excluded.media, digest = excluded.digest,
                 bytes = excluded.bytes, chunks = excluded.chunks,
                 source = excluded.source, updated_at = :now
             where documents.digest <> excluded.digest
@@ -413,6 +419,7 @@ def write(
         bytes=source.bytes,
         chunks=len(prepared.chunks),
         source=prepared.author,
+        checksum=checksum(prepared.title),
     )
     if row is None:  # another writer added the same document meanwhile
         return document(_row_at(tx, owner, source.place) or ()), "unchanged"
@@ -422,7 +429,10 @@ def write(
         """insert into document_chunks
                (tenant, document_id, seq, title, text, start, page, checksum)
            values (:tenant, :id, :seq, :title, :text, :start, :page, :checksum)""",
-        [{**chunk, "id": id, "checksum": checksum(chunk["text"])} for chunk in prepared.chunks],
+        [
+            {**chunk, "id": id, "checksum": checksum(chunk["title"], chunk["text"])}
+            for chunk in prepared.chunks
+        ],
     )
     rows = [index_row(id, owner, prepared.title, chunk, tx.now) for chunk in prepared.chunks]
     if id == prepared.id:

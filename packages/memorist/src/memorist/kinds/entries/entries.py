@@ -109,7 +109,7 @@ class Entries(Kind):
             owned="user_id = :user",
             of_agent="agent = :agent",
             local={"failures": "0"},
-            checked="content",
+            checked=("content",),
         ),
         Table("boards", order="board"),
         Table("board_members", order="board, agent", of_agent="agent = :agent"),

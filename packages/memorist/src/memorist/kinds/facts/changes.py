@@ -26,8 +26,9 @@ from memorist.kinds.facts.fact import (
 from memorist.kinds.trust import PEOPLE, PEOPLE_SQL
 from memorist.search.index import Index
 from memorist.storage.checksum import checksum
+from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Row, Transaction
-from memorist.storage.tables import OF_AGENT_SESSION
+from memorist.storage.tables import OF_AGENT_SESSION, Table
 
 _ACTIONS: dict[ReplacementType, FactAction] = {
     "changed": "replaced",
@@ -37,6 +38,13 @@ _ACTIONS: dict[ReplacementType, FactAction] = {
 """The action that is recorded for the older fact, by the type of its replacement."""
 _DENIALS: tuple[FactAction, ...] = ("retracted", "corrected", "undone")
 """If one of these is the last action of a person, agents and learning do not add the fact again."""
+FACTS = Table(
+    "facts",
+    order="id",
+    owned="user_id = :user",
+    of_agent="agent = :agent",
+    checked=("subject", "statement", "predicate", "object"),
+)
 REMOVED = "(removed with its message)"
 """The statement of a fact whose messages were removed."""
 ALL_MESSAGES = 2**53
@@ -126,7 +134,7 @@ class FactStep:
             subject=new.subject,
             subject_key=new.subject_key,
             statement=new.statement,
-            checksum=checksum(new.statement),
+            checksum=checksum(new.subject, new.statement, new.predicate, new.object),
             statement_key=new.statement_key,
             predicate=new.predicate,
             object=new.object,
@@ -402,6 +410,7 @@ def _remove_evidence(tx: Transaction, index: Index, condition: str, **values: An
 
 def _blank_unsupported(tx: Transaction, fact_ids: Iterable[str]) -> None:
     """Remove the words of retracted facts whose messages are all gone, unless a person acted."""
+    blank = {"statement": REMOVED, "predicate": "", "object": ""}
     for id in fact_ids:
         tx.send(
             f"""update facts set statement = :removed, checksum = :checksum, statement_key = :id, predicate = '', object = ''
@@ -412,7 +421,7 @@ def _blank_unsupported(tx: Transaction, fact_ids: Iterable[str]) -> None:
                    and actor in {PEOPLE_SQL})""",
             id=id,
             removed=REMOVED,
-            checksum=checksum(REMOVED),
+            checksum=changed_checksum(tx, FACTS, {"id": id}, blank) or 0,
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from memorist.base import ids
 from memorist.base.errors import Conflict, NotFound
 from memorist.kinds.facts.fact import Evidence, comparison_key
+from memorist.storage.checksum import checksum
 from memorist.storage.database import Transaction
 
 _ROLE_PREFIX = "the user's "
@@ -262,8 +263,8 @@ def _insert(
 ) -> None:
     tx.send(
         """insert into fact_names (tenant, user_id, entity, name_key, name, status, merged_from,
-               session_id, seq, created_at)
-           values (:tenant, :user, :entity, :key, :name, :status, null, :session, :seq, :now)""",
+               session_id, seq, created_at, checksum)
+           values (:tenant, :user, :entity, :key, :name, :status, null, :session, :seq, :now, :checksum)""",
         user=user,
         entity=entity,
         key=comparison_key(name),
@@ -271,6 +272,7 @@ def _insert(
         status=status,
         session=message.session if message else None,
         seq=message.seq if message else None,
+        checksum=checksum(name),
     )
 
 

@@ -29,6 +29,7 @@ from memorist.kinds import scope_search, trust
 from memorist.kinds.facts import entities, fact_tools
 from memorist.kinds.facts.chain import find_fact, read_chain
 from memorist.kinds.facts.changes import (
+    FACTS,
     FactStep,
     NewFact,
     delete_facts,
@@ -121,13 +122,7 @@ class Facts(Kind):
         "status": "Only facts with this status; `pending` facts wait for a person.",
     }
     tables = (
-        Table(
-            "facts",
-            order="id",
-            owned="user_id = :user",
-            of_agent="agent = :agent",
-            checked="statement",
-        ),
+        FACTS,
         Table(
             "fact_events", order="fact_id, number", owned=_OF_USERS_FACT, of_agent=_OF_AGENTS_FACT
         ),
@@ -137,7 +132,12 @@ class Facts(Kind):
             owned=_OF_USERS_FACT,
             of_agent=_OF_AGENTS_FACT,
         ),
-        Table("fact_names", order="user_id, entity, name_key", owned="user_id = :user"),
+        Table(
+            "fact_names",
+            order="user_id, entity, name_key",
+            owned="user_id = :user",
+            checked=("name",),
+        ),
     )
     checks = (
         Check(

@@ -132,7 +132,7 @@ class Items(Kind):
             order="area, place, key",
             owned="area = 'user:' || :user",
             live="(expires_at is null or expires_at > :now)",
-            checked="value",
+            checked=("value", "fields"),
         ),
     )
     checks = (
@@ -483,7 +483,7 @@ class Items(Kind):
             "place": change.place,
             "key": change.key,
             "value": change.raw,
-            "checksum": checksum(change.raw),
+            "checksum": checksum(change.raw, change.fields),
             "ttl": change.ttl,
             "expires": None if change.ttl is None else tx.now + change.ttl,
             "source": self._owner.source,

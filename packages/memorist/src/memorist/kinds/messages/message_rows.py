@@ -65,7 +65,7 @@ def new_row(
     return {
         "role": role,
         "content": raw,
-        "checksum": checksum(raw),
+        "checksum": checksum(raw, author),
         "author": author,
         "chatter": TRAFFIC if is_traffic else TURN,
         "tokens": size,

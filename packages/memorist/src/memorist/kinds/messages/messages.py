@@ -127,7 +127,7 @@ class Messages(Kind):
             order="session_id, seq",
             owned=_OWNED,
             of_agent=OF_AGENT_SESSION,
-            checked="content",
+            checked=("content", "author"),
         ),
         Table("message_keys", order="session_id, key", owned=_OWNED, of_agent=OF_AGENT_SESSION),
         Table("mentions", order="session_id, seq, key", owned=_OWNED, of_agent=OF_AGENT_SESSION),
@@ -350,7 +350,7 @@ class Messages(Kind):
             session=session,
             seq=seq,
             content=_REMOVED_CONTENT,
-            checksum=checksum(_REMOVED_CONTENT),
+            checksum=checksum(_REMOVED_CONTENT, None),
         )
 
     def _add(

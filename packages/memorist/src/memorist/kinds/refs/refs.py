@@ -33,6 +33,7 @@ from memorist.models import Model
 from memorist.search.query import Hit
 from memorist.storage.checksum import checksum
 from memorist.storage.contents.blobs import Stored
+from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Row, Sent, Transaction
 from memorist.storage.tables import OF_AGENT_SESSION
 from memorist.text import describe
@@ -220,7 +221,7 @@ class Refs(Kind):
             order="key",
             owned="user_id = :user",
             of_agent=OF_AGENT_SESSION,
-            checked="summary",
+            checked=("type", "summary", "metadata"),
         ),
     )
     checks = (
@@ -320,7 +321,7 @@ class Refs(Kind):
             key=prepared.key,
             user=stored.user,
             summary=prepared.summary,
-            checksum=checksum(prepared.summary),
+            checksum=checksum(values["type"], prepared.summary, values["metadata"]),
             digest=stored.digest,
             source=self._owner.source,
         )
@@ -422,17 +423,20 @@ class Refs(Kind):
                 raise Invalid(field="summary", problem="must not be blank")
         active = reference.checked_flag(is_active, "is_active")
 
+        changes = {"summary": line, "type": type}
+        changed = {name: text for name, text in changes.items() if text is not None}
+
         def work(tx: Transaction) -> Ref:
+            tx.lock_rows("select 1 from refs where tenant = :tenant and key = :key", key=key)
             row = tx.one(
-                f"""update refs set summary = coalesce(:summary, summary),
-                        checksum = coalesce(:checksum, checksum),
+                f"""update refs set summary = coalesce(:summary, summary), checksum = :checksum,
                         is_active = coalesce(:active, is_active), type = coalesce(:type, type),
                         updated_at = :now
                     where tenant = :tenant and key = :key and {_VISIBLE} returning {COLUMNS}""",
                 key=key,
                 user=self._owner.user,
                 summary=line,
-                checksum=None if line is None else checksum(line),
+                checksum=changed_checksum(tx, self.tables[-1], {"key": key}, changed),
                 active=active,
                 type=type,
             )

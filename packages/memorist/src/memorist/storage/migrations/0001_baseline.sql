@@ -26,6 +26,7 @@ create table agents (
     updated_at {time} not null,
     model_label {text} not null default '',
     active {int} not null default 1 check (active in (0, 1)),
+    checksum {checksum} not null,
     primary key (tenant, name)
 ) {strict};
 
@@ -45,6 +46,7 @@ create table sessions (
     first_at {time} not null,
     touched_at {time} not null,
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 create index sessions_by_user on sessions (tenant, user_id, touched_at);
@@ -134,6 +136,7 @@ create table interactions (
     cost {real},
     error {text} not null,
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 create index interactions_by_time on interactions (tenant, created_at, id);
@@ -361,6 +364,7 @@ create table turns (
     interaction_id {key},
     report {json},
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, id),
     foreign key (tenant, session_id) references sessions (tenant, id) on delete cascade
 ) {strict};
@@ -384,6 +388,7 @@ create table documents (
     source {text} not null,
     created_at {time} not null,
     updated_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 create unique index documents_by_place on documents (tenant, user_id, place);
@@ -594,6 +599,7 @@ create table checkpoints (
     versions {json} not null,
     run_id {key},
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, line, id),
     foreign key (tenant, line) references threads (tenant, line) on delete cascade
 ) {strict};
@@ -607,6 +613,7 @@ create table channel_values (
     version {key} not null,
     type {key} not null,
     data {text} not null,
+    checksum {checksum} not null,
     primary key (tenant, line, channel, version),
     foreign key (tenant, line) references threads (tenant, line) on delete cascade
 ) {strict};
@@ -622,6 +629,7 @@ create table checkpoint_writes (
     channel {key} not null,
     type {key} not null,
     data {text} not null,
+    checksum {checksum} not null,
     primary key (tenant, line, checkpoint, task, idx),
     foreign key (tenant, line) references threads (tenant, line) on delete cascade
 ) {strict};
@@ -640,6 +648,7 @@ create table graph_entities (
     source {text} not null,
     created_at {time} not null,
     updated_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 create index graph_entities_by_name on graph_entities (tenant, user_id, name);
@@ -666,6 +675,7 @@ create table graph_relations (
     target {key} not null,
     type {text} not null,
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 create index graph_relations_by_start on graph_relations (tenant, user_id, start);
@@ -754,6 +764,7 @@ create table fact_names (
     session_id {key},
     seq {int},
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, user_id, entity, name_key)
 ) {strict};
 create index fact_names_by_name on fact_names (tenant, user_id, name_key);

@@ -102,7 +102,7 @@ def _rows(
     for row in tx.each(
         table.select(of_user=user is not None), **({} if user is None else {"user": user})
     ):
-        if table.checked and checksum(row[table.checked] or "") != row[CHECKSUM]:
+        if table.checked and checksum(*[row[name] for name in table.checked]) != row[CHECKSUM]:
             raise CorruptRecord(record=f"{name_record(table, row)} of tenant {tx.tenant}")
         yield {
             name: value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -16,6 +15,8 @@ MAX_SHOWN_DAMAGE = 1_000
 MAX_COUNTED = 2_000
 Progress = Callable[[int, int], None]
 """Called with the number of the check that has ended, and the number of checks."""
+Damage = dict[str, set[str]]
+"""The damaged records that were found, by tenant."""
 
 
 def count(
@@ -58,7 +59,7 @@ def verify(
 ) -> list[Finding]:
     """Run the checks of the engine, the kinds and the contents; return a finding for each.
 
-    A whole run records the number of damaged texts, for the status.
+    A whole run records the number of damaged records, for the status.
 
     start: the number of the first check; an interrupted run continues with it
     """
@@ -66,16 +67,13 @@ def verify(
     if not schema_finding.ok:  # the other checks need the newest schema
         return [*database.health(), schema_finding]
     tenants = database.tenants()
-    damage = Counter(dict.fromkeys(tenants, 0))
+    damage: Damage = {tenant: set() for tenant in tenants}
     steps: list[Callable[[], Sequence[Finding]]] = [
         database.health,
         lambda: [schema_finding],
         # First the texts: these checks name the records that others stumble on.
-        *(
-            partial(_check_texts, database, table, tenants, damage)
-            for table in database.checked_tables
-        ),
-        *(partial(_run_check, database, check, tenants) for check in checks),
+        *(partial(_check_texts, database, table, damage) for table in database.checked_tables),
+        *(partial(_run_check, database, check, damage) for check in checks),
         lambda: blobs.verify(tenants),
     ]
     if not 1 <= start <= len(steps):
@@ -87,20 +85,20 @@ def verify(
         if progress:
             progress(number, len(steps))
     if start == 1:
-        record_damage(database, damage)
+        record_damage(database, {tenant: len(records) for tenant, records in damage.items()})
     return findings
 
 
 def refuse_damage(database: Database, blobs: Blobs) -> None:
     """Raise CorruptRecord if a text or a content is damaged."""
     tenants = database.tenants()
-    damage = Counter(dict.fromkeys(tenants, 0))
+    damage: Damage = {tenant: set() for tenant in tenants}
     findings = [
         finding
         for table in database.checked_tables
-        for finding in _check_texts(database, table, tenants, damage)
+        for finding in _check_texts(database, table, damage)
     ]
-    record_damage(database, damage)
+    record_damage(database, {tenant: len(records) for tenant, records in damage.items()})
     problems = [finding.problem for finding in findings if not finding.ok]
     problems += blobs.damaged(tenants)
     if problems:
@@ -116,27 +114,28 @@ def _check_schema(database: Database, schema: int) -> Finding:
     return Finding("the schema is up to date", problem)
 
 
-def _check_texts(
-    database: Database, table: CheckedTable, tenants: Sequence[str], damage: Counter[str]
-) -> list[Finding]:
-    """Compare the texts of a table with their checksums; count the damaged ones by tenant."""
+def _check_texts(database: Database, table: CheckedTable, damage: Damage) -> list[Finding]:
+    """Compare the texts of a table with their checksums; add the damaged records."""
 
     def find(tx: Transaction) -> list[str]:
         names = list(damaged_rows(tx, table))
-        damage[tx.tenant] += len(names)
+        damage[tx.tenant].update(names)
         return names
 
     what = f"every text of {table.name} is as it was written"
-    return _run_check(database, Check(what, find=find, max_shown=MAX_SHOWN_DAMAGE), tenants)
+    return _run_check(database, Check(what, find=find, max_shown=MAX_SHOWN_DAMAGE), damage)
 
 
-def _run_check(database: Database, check: Check, tenants: Sequence[str]) -> list[Finding]:
+def _run_check(database: Database, check: Check, damage: Damage) -> list[Finding]:
+    """Run a check in each tenant; add the damaged record that it stumbles on."""
     wrong: list[str] = []
-    for tenant in tenants:
+    for tenant, records in damage.items():
         try:
             violations = database.read(tenant, lambda tx: _wrong(tx, check), long=True)
         except Corrupt as error:  # the other checks and tenants are checked all the same
             violations = [str(error.problem)]
+            record = str(error.details.get("record", error.problem))
+            records.add(record.removesuffix(f" of tenant {tenant}"))
         wrong += [f"{tenant}: {violation}" for violation in violations]
     more = f" and {len(wrong) - check.max_shown} more" if len(wrong) > check.max_shown else ""
     return [Finding(check.what, "; ".join(wrong[: check.max_shown]) + more, len(wrong))]
