@@ -38,6 +38,12 @@ def test_every_item_of_the_audit_that_should_work_does(
         assert items[id]["status"] == ("works" if is_server else "not checked")
 
 
+def test_another_database_is_no_oracle_server(tmp_path: Path) -> None:
+    done = run("--json", "--only", "sql-53", "--oracle", f"sqlite:///{tmp_path}/other.db")
+    (item,) = [item for items in json.loads(done.stdout)["designs"].values() for item in items]
+    assert (item["id"], item["status"], done.returncode) == ("sql-53", "partly", 1)
+
+
 def test_an_unknown_name_is_an_error() -> None:
     done = run("--only", "no_such_design")
     assert done.returncode == 2

@@ -527,6 +527,7 @@ def operating(audit: Audit) -> None:
         if not audit.oracle:
             item.skip("needs an Oracle server: run with --oracle oracle://…")
         else:
+            item.check("the address is of an Oracle server", audit.oracle.startswith("oracle:"))
             ada = audit.scope(audit.open(database=audit.oracle))
             ada.messages.append(ada.sessions.resume().id, "user", "I live in Lisbon.")
             again = audit.scope(audit.open(database=audit.oracle))
