@@ -18,6 +18,7 @@ from memorist.kinds.facts.resolution import (
     meaning,
     stored_predicate,
 )
+from memorist.kinds.trust import Source
 from tests.kinds.fact_store import FIRST, MAY, known
 
 JUNE = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -149,6 +150,23 @@ def test_an_ambiguous_name_makes_the_pair_unclear() -> None:
     larger = known("lives in", "Alfama, Lisbon")
     decision = decide(proposal("lives in", "Lisbon"), [larger], LATER, is_ambiguous=True)
     assert decision.action == "add"
+
+
+@pytest.mark.parametrize(
+    ("source", "other"),
+    [
+        ("user", "admin"),
+        ("admin", "user"),
+        ("tool", "import"),
+        ("import", "tool"),
+        ("user", "tool"),
+    ],
+)
+def test_a_source_that_is_trusted_as_much_replaces(source: Source, other: Source) -> None:
+    """People are equal, and so is text that may come from anyone."""
+    older = known("lives in", "Porto", source=other)
+    new = proposal("lives in", "Lisbon", statement="The user has moved to Lisbon.")
+    assert links(decide(new, [older], LATER, source=source))[1:3] == (older.fact.id, None)
 
 
 def test_a_less_trusted_source_retires_nothing() -> None:

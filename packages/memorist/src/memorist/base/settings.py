@@ -276,7 +276,7 @@ class Settings(SettingsExtras):
         "tool",
         "Sources whose core and whiteboard entries and notes wait for review: any of `tool`, `import`, `agent`, "
         "separated by commas; `agent` includes facts. Add `journal` to include journal entries, and `instructions` "
-        "for entries that read like an instruction, unless a person wrote them. `off` or empty: no review.",
+        "for entries (not notes) that read like an instruction, unless a person wrote them. `off` or empty: no review.",
         choices=("tool", "import", "agent", "journal", "instructions"),
     )
     postgres_pool: int = _setting(

@@ -20,7 +20,8 @@ names the source. setting: waits if the setting `review` says so. waits: always 
 TrustedKind = Literal["facts", "core", "whiteboard", "journal", "notes"]
 
 TRUST_ORDER: tuple[Source, ...] = ("admin", "user", "agent", "import", "tool")
-"""Sources, the most trusted first. A person chose an import; a tool may return any text."""
+"""Sources, the most trusted first, to name the least trusted one of several. A person chose an import; a tool
+may return any text."""
 PEOPLE: tuple[Source, ...] = ("user", "admin")
 """Sources that are people. They review what waits, and only they overrule each other."""
 PEOPLE_SQL = "('user', 'admin')"
@@ -57,8 +58,12 @@ def is_person(source: str) -> bool:
 
 
 def is_less_trusted(source: str, other: str) -> bool:
-    """Return whether a source is less trusted than another one."""
-    return _rank(source) > _rank(other)
+    """Return whether facts of a source do not replace those of another one.
+
+    People are equal, so that a user's newer word replaces what a program entered for them. So are
+    the sources whose text may come from anyone.
+    """
+    return _level(source) > _level(other)
 
 
 def least_trusted(sources: Iterable[str]) -> Source:
@@ -101,5 +106,6 @@ def _known(source: str) -> Source:
     return next((name for name in TRUST_ORDER if name == source), "tool")
 
 
-def _rank(source: str) -> int:
-    return TRUST_ORDER.index(_known(source))
+def _level(source: str) -> int:
+    """Return 0 for people, 1 for agents, 2 for foreign text."""
+    return 0 if is_person(source) else 2 if _known(source) in FOREIGN else 1
