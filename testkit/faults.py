@@ -33,6 +33,7 @@ from memorist.storage.database import (
     Transaction,
     Work,
 )
+from memorist.storage.design_views import Views
 from memorist.storage.writer import Writer
 
 T = TypeVar("T")
@@ -185,6 +186,11 @@ class FaultyDatabase:
     def script(self, step: Step) -> str:
         """Return the statements of a migration."""
         return self._database.script(step)
+
+    @property
+    def views(self) -> Views:
+        """Return the views of the real database."""
+        return self._database.views
 
     def distribute(self) -> str:
         """Distribute the tables of the real database."""

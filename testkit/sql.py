@@ -18,6 +18,8 @@ DRIVERS = {"execute", "executemany", "pragma", "copy"}
 ENGINES = re.compile(r"storage/(sqlite|postgres)/\w+\.py|memorist_oracle/(?!search)\w+\.py")
 BUILDERS = {
     "storage/tables.py",
+    "storage/postgres/views.py",
+    "storage/sqlite/views.py",
     "memorist_oracle/dialect.py _migration_statement",
     "memorist_oracle/engine.py columns",
     "memorist_oracle/engine.py health",
@@ -29,7 +31,7 @@ BUILDERS = {
     "memorist_oracle/foreign_schema.py read_table",
     "storage/sqlite/foreign_file.py read_table",
 }
-"""Where statements are put together at run time: whole tables' from checked names, migrations from our own files, and
+"""Where statements are put together at run time: whole tables' from checked names, migrations and views from our own files, and
 another program's tables and columns by their quoted names, for reading only. A pragma takes no parameters, so it has the number of pages."""
 TABLES = {
     "select", "delete", "delete_of_agent", "insert", "find", "count", "count_sampled", "outermost",

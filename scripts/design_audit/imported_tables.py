@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from design_audit.audit import Audit, everything, refusal
+from design_audit.audit import SCOUT, Audit, everything, refusal
 
 Tables = dict[str, list[dict[str, Any]]]
 """The rows of tables, by name; a row is a dict of its columns."""
@@ -73,6 +73,22 @@ def langchain_tables(audit: Audit) -> None:
         item.check("the second run succeeds", again.returncode == 0)
         item.check("and adds nothing", len(me.messages.window(SESSION)) == 2)
 
+    with audit.item("stm-60", "The time of the last activity of a session can be read.") as item:
+        last_active = me.sessions.active().last_active_at
+        item.check("from the library", last_active.isoformat() == "2026-01-05T18:00:00+00:00")
+        body = audit.http(audit.open()).get("/api/sessions/active", headers=SCOUT).json()
+        item.check("over HTTP", body["last_active_at"].startswith("2026-01-05T18:00:00"))
+
+    with audit.item("stm-61", "Existing SQL reads the tables of the design.") as item:
+        rows = audit.query(
+            "langchain",
+            """select active_session_id, notes from user_agent_active_sessions a
+               join agent_long_term_memory n on n.user_id = a.user_id and n.agent_name = a.agent_name
+               where a.user_id = 'ada' and a.tenant = %(tenant)s and n.tenant = a.tenant""",
+        )
+        item.check("the active session and the notes", [row[0] for row in rows] == [SESSION])
+        item.check("the text of the notes", "By train." in str(rows[0][1]))
+
 
 def journal_tables(audit: Audit) -> None:
     """Journal and core memories in one table."""
@@ -107,6 +123,14 @@ def journal_tables(audit: Audit) -> None:
         old = entries["Met Clara."]
         item.check("the time", old.created_at.isoformat() == "2026-01-05T09:00:00+00:00")
         item.check("an old entry is expired", old.expired)
+
+    with audit.item("jrn-58", "Existing SQL reads the table of the design.") as item:
+        rows = audit.query(
+            "agent-journal",
+            """select memory_type, count(*) from agent_memories where tenant = %(tenant)s
+               group by memory_type order by memory_type""",
+        )
+        item.check("a journal entry has the type 0, a core entry 1", rows == [(0, 1), (1, 1)])
 
 
 def reference_tables(audit: Audit) -> None:
@@ -154,6 +178,15 @@ def reference_tables(audit: Audit) -> None:
         item.check("the command", first.metadata.get("command") == "npm install")
         item.check("the flag", (first.is_active, second.is_active) == (True, False))
 
+    with audit.item("ref-51", "Existing SQL reads the table of the design.") as item:
+        rows = audit.query(
+            "agent-memories",
+            "select memory_key, content from agent_memories where tenant = %(tenant)s and is_active",
+        )
+        item.check(
+            "the active key and its content", rows == [("cmd_log_123", "npm http fetch\n" * 1000)]
+        )
+
 
 def session_tables(audit: Audit) -> None:
     """Sessions with a rolling summary."""
@@ -195,6 +228,16 @@ def session_tables(audit: Audit) -> None:
         text = everything(me.context(SESSION, "And now?").messages)
         item.check("the summary is in it", "They spoke about trains." in text)
         item.check("so are the turns after it", "Message 4." in text and "Message 5." in text)
+
+    with audit.item("sum-37", "Existing SQL reads the tables of the design.") as item:
+        rows = audit.query(
+            "chat-sessions",
+            """select s.summarized_count, count(*) from chat_sessions s
+               join chat_messages m on m.session_id = s.id and m.tenant = s.tenant
+               where s.tenant = %(tenant)s
+               group by s.summarized_count""",
+        )
+        item.check("the count of the summary and the messages", rows == [(4, 6)])
 
 
 def conversation_tables(audit: Audit) -> None:
@@ -281,6 +324,25 @@ def conversation_tables(audit: Audit) -> None:
         broken = _import(audit, _write_tables(audit, "broken", tables), "conversations")
         item.check("the missing table is named", broken.returncode and "messages" in broken.stderr)
         item.check("nothing changed", not refusal(lambda: me.sessions.get(session.id)))
+
+    with audit.item("sql-62", "The validation queries of the design run on its tables.") as item:
+        count = audit.query(
+            "conversations", "select count(*) from conversations where tenant_id = %(tenant)s"
+        )
+        item.check("conversations are counted", count == [(1,)])
+        rows = audit.query(
+            "conversations",
+            """select role, created_at from messages
+               where conversation_id = '41' and tenant_id = %(tenant)s order by created_at desc limit 5""",
+        )
+        item.check(
+            "the newest messages come first", [row[0] for row in rows] == ["assistant", "user"]
+        )
+        values = audit.query(
+            "conversations",
+            "select k, v_json, updated_at from memory_kv where tenant_id = %(tenant)s and scope_id = 'ada'",
+        )
+        item.check("the values of a user", [row[0] for row in values] == ["theme"])
 
 
 def _write_tables(audit: Audit, name: str, tables: Tables) -> Path:

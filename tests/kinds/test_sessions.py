@@ -19,6 +19,26 @@ from testkit.failures import invalid, raised
 from testkit.memories import scope_of
 
 
+def test_the_active_session_says_when_it_was_last_used(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    """C5: `last_active_at` moves when a session is made active, resumed or written to."""
+    memory = open_memory(clock=now)
+    me = scope_of(memory, "ada", "scout")
+    session = me.sessions.add()
+    times = [me.sessions.active().last_active_at]
+    for use in (
+        lambda: me.sessions.resume(session.id),
+        lambda: me.messages.append(session.id, "user", "Hello"),
+        lambda: me.sessions.activate(session.id),
+    ):
+        now.pass_days(1)
+        use()
+        times.append(me.sessions.active().last_active_at)
+        assert clock.from_datetime(times[-1], "last_active_at") == now()
+    assert times == sorted(set(times))
+
+
 def test_a_stale_id_is_replaced_by_the_active_session(me: Scope) -> None:
     """Only the active session is confirmed."""
     old = me.sessions.resume()

@@ -2802,6 +2802,47 @@ export interface paths {
 }
 export type webhooks = Record<string, never>;
 /**
+ * ActiveSession
+ * @description The active session of a user and an agent.
+ */
+export type ActiveSession = {
+    /** Id */
+    id: string;
+    /** User */
+    user: string;
+    /** Agent */
+    agent: string;
+    /** Label */
+    label: string;
+    /** Attributes */
+    attributes: {
+        [key: string]: unknown;
+    };
+    /** Summary */
+    summary: string;
+    /** Summarized Count */
+    summarized_count: number;
+    /** First Seq */
+    first_seq: number;
+    /** Last Seq */
+    last_seq: number;
+    /**
+     * Created At
+     * Format: date-time
+     */
+    created_at: string;
+    /**
+     * Updated At
+     * Format: date-time
+     */
+    updated_at: string;
+    /**
+     * Last Active At
+     * Format: date-time
+     */
+    last_active_at: string;
+};
+/**
  * Agent
  * @description The configuration of an agent.
  */
@@ -5798,6 +5839,7 @@ export type WebhooksReplayRequest = Record<string, unknown>;
 export type WebhooksTestRequest = Record<string, unknown>;
 export interface components {
     schemas: {
+        ActiveSession: ActiveSession;
         Agent: Agent;
         AgentPage: AgentPage;
         AgentReceipt: AgentReceipt;
@@ -6821,7 +6863,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Session;
+                    "application/json": ActiveSession;
                 };
             };
             400: components["responses"]["400"];

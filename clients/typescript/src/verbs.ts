@@ -2,6 +2,7 @@
 import { type Api, Kind } from "./api.js";
 import type { Pages } from "./pages.js";
 import type {
+  ActiveSession,
   Agent,
   AgentReceipt,
   ApiKey,
@@ -287,7 +288,7 @@ export class Sessions extends Kind {
   }
 
   /** Return the active session of the scope's user and agent. */
-  active(options: SessionsActiveOptions = {}): Promise<Session> {
+  active(options: SessionsActiveOptions = {}): Promise<ActiveSession> {
     return this.api.read("GET", "/api/sessions/active", options);
   }
 

@@ -136,6 +136,7 @@ from memorist.kinds.page import Page
 from memorist.kinds.refs.reference import Output, Ref
 from memorist.kinds.scope_search import SearchResults
 from memorist.kinds.sessions import (
+    ActiveSession,
     Session,
 )
 from memorist.kinds.state import (
@@ -224,7 +225,7 @@ class AsyncSessions:
         """Start a session and make it the active session; a client may choose the `id`."""
     async def resume(self, stored_id: str | None = None) -> Session:
         """Return the active session of the scope's user and agent, or a new session."""
-    async def active(self) -> Session:
+    async def active(self) -> ActiveSession:
         """Return the active session of the scope's user and agent."""
     async def activate(self, id: Key) -> Session:
         """Make a session the active session of its user and agent."""

@@ -44,6 +44,8 @@ _LAST_ID = "\U0010ffff"
 
 _cached_line = functools.lru_cache(1024)(line_of)
 
+_Rows = list[dict[str, Any]]
+
 
 class Checkpoints(CheckpointTables):
     """The checkpoints of a user's threads, or of the tenant's if no user is named."""

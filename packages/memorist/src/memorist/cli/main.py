@@ -44,6 +44,7 @@ COMMANDS = {
         "migrate status": "List the migrations and whether they are applied.",
         "migrate up": "Create the database, or apply missing migrations.",
         "migrate down": "Revert the newest migrations and delete their data.",
+        "migrate views": "Create read-only views with the names of the tables of earlier designs.",
         "migrate liquibase": "Write the migrations for Oracle Database as a Liquibase changelog.",
         "verify": "Check the order of messages, references, indexes and isolation.",
         "export": "Export a tenant or one user as JSON Lines.",

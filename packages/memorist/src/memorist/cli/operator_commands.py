@@ -30,7 +30,7 @@ from memorist.coding_agents.hook_log import last_calls
 from memorist.jobs.reindex import catch_up
 from memorist.memory import Memory
 from memorist.models.model import list_models
-from memorist.storage import migrate
+from memorist.storage import design_views, migrate
 from memorist.storage.connect import liquibase_changelog
 from memorist.storage.files import umask, writing
 from memorist.storage.transfer.erase import AgentReceipt, Receipt, rewrite
@@ -104,6 +104,30 @@ def migrate_down(arguments: Arguments) -> int:
         return _report_migrations(
             memory, migrate.down(memory.database, memory.migrations, to), arguments, "reverted"
         )
+
+
+def migrate_views(arguments: Arguments) -> int:
+    """Create or drop the views of earlier designs, or print their SQL."""
+    designs = arguments.design or ()
+    with open_memory(arguments, migrate_up=not arguments.sql) as memory:
+        store = memory.database.views
+        if arguments.sql:
+            print(design_views.script(store, designs), end="")
+            return 0
+        if arguments.drop:
+            dropped = design_views.drop(store)
+            result: Any = {"dropped": dropped}
+            rows = [(view.design, view.name, view.address, "dropped") for view in dropped]
+        else:
+            created = design_views.create(store, designs)
+            result = created
+            rows = [(view.design, view.name, view.address, "created") for view in created.views]
+            rows += [(view.design, view.name, "", view.reason) for view in created.skipped]
+    if arguments.json:
+        show(result, json_wanted=True)
+    else:
+        print_table(("design", "table", "view", "result"), rows)
+    return 0
 
 
 def migrate_liquibase(arguments: Arguments) -> int:
@@ -378,6 +402,21 @@ COMMANDS = (
         "memorist migrate down --sql",
         (),
         {**_MIGRATE, **_YES},
+    ),
+    Command(
+        "migrate views",
+        migrate_views,
+        "memorist migrate views",
+        (),
+        {
+            "--design": {
+                "action": "append",
+                "metavar": "NAME",
+                "help": "only this design, such as langchain; may be repeated (default: all)",
+            },
+            "--drop": {**_FLAG, "help": "drop all views"},
+            "--sql": {**_FLAG, "help": "print the SQL and change nothing"},
+        },
     ),
     Command(
         "migrate liquibase",

@@ -46,6 +46,15 @@ class Session:
         return self.last_seq - self.first_seq + 1
 
 
+@dataclass(frozen=True)
+class ActiveSession(Session):
+    """The active session of a user and an agent."""
+
+    last_active_at: (
+        datetime  # when it was made active, resumed or last written to; exact to a minute
+    )
+
+
 _session = row_mapper(Session)
 
 
@@ -189,16 +198,23 @@ class Sessions(Kind):
         effect="read",
         example="memorist sessions active --user ada --agent scout",
     )
-    def active(self) -> Session:
+    def active(self) -> ActiveSession:
         """Return the active session of the scope's user and agent."""
         user = self._user()
         agent = self._agent()
 
-        def work(tx: Transaction) -> Session:
-            active_id = self._active_id(tx, user, agent)
-            if active_id is None:
+        def work(tx: Transaction) -> ActiveSession:
+            row = tx.one(
+                """select active_session_id, last_active_at from active_sessions
+                   where tenant = :tenant and user_id = :user and agent = :agent""",
+                user=user,
+                agent=agent,
+            )
+            if row is None:
                 raise NotFound(what="active session", id=f"{user} / {agent}")
-            return self._get(tx, active_id)
+            id, last_active = row
+            session = self._get(tx, id)
+            return ActiveSession(**vars(session), last_active_at=clock.to_datetime(last_active))
 
         return self._read(work)
 

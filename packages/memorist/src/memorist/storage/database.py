@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from memorist.storage.design_views import Views
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Dialect = str  # the name of an engine: sqlite, postgres, or the scheme of one of another package
@@ -161,6 +163,12 @@ class Database(Protocol):
     """Whether statements run in a database server and not in this process."""
     checked_tables: Sequence[CheckedTable]
     """The tables whose texts have a checksum, to name the record of a text that is damaged."""
+
+    @property
+    def views(self) -> Views:
+        """Return the views with the names of earlier designs' tables."""
+        ...
+
     is_cluster: bool
     """Whether tenants are spread over several servers, each tenant with all its rows on one."""
     remnants: Sequence[str]

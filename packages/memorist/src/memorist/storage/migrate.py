@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from memorist.base.errors import Invalid, SchemaTooNew
+from memorist.base.errors import Conflict, Invalid, SchemaTooNew
+from memorist.storage import design_views
 from memorist.storage.database import Database, Step
+from memorist.storage.design_views import StoredView
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -110,12 +113,19 @@ def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Mi
 
 
 def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
-    """Apply the missing migrations up to a version, and return those that this call applied."""
-    applied = [
-        migration
-        for migration in due_up(database, known, to)
-        if database.step(migration.step(up=True))
-    ]
+    """Apply the missing migrations up to a version, and return those that this call applied.
+
+    Views of earlier designs are created again if there are any.
+    """
+    due = due_up(database, known, to)
+    dropped: list[StoredView] = []
+    if due:  # a view can keep a column from changing; one on which objects of others depend stays
+        with suppress(Conflict):
+            dropped = design_views.drop(database.views)
+    try:
+        applied = [migration for migration in due if database.step(migration.step(up=True))]
+    finally:
+        design_views.restore(database.views, dropped)
     # Also if nothing was applied, because a worker of the cluster may have been down at the last start.
     if to != 0:
         database.distribute()
@@ -123,9 +133,11 @@ def up(database: Database, known: Sequence[Migration], to: int | None = None) ->
 
 
 def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
-    """Revert migrations down to a version, and return those that this call reverted."""
-    return [
-        migration
-        for migration in due_down(database, known, to)
-        if database.step(migration.step(up=False))
-    ]
+    """Revert migrations down to a version, and return those that this call reverted.
+
+    Views of earlier designs are dropped.
+    """
+    due = due_down(database, known, to)
+    if due:  # an older schema may lack what the views show
+        design_views.drop(database.views)
+    return [migration for migration in due if database.step(migration.step(up=False))]

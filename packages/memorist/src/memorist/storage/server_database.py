@@ -20,6 +20,7 @@ from memorist.storage.database import (
     Transaction,
     Work,
 )
+from memorist.storage.design_views import NoViews, Views
 from memorist.storage.transaction_database import forbid_in_transaction
 
 WAIT_SECONDS = 10.0
@@ -54,6 +55,11 @@ class ServerDatabase:
         self._translate_error = translate_error
         self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self._known_tenants: set[str] = set()
+
+    @property
+    def views(self) -> Views:
+        """Return no views: an engine that has some overrides this."""
+        return NoViews()
 
     def read(
         self, tenant: str, work: Work[T], *, long: bool = False, allow_replica: bool = False

@@ -67,6 +67,7 @@ from memorist.storage.postgres.server import (
     add_keepalive,
     choose_primary,
 )
+from memorist.storage.postgres.views import PostgresViews
 from memorist.storage.server_database import OPEN, ServerDatabase, TransientFailure
 from memorist.storage.transaction_database import forbid_in_transaction
 
@@ -403,6 +404,22 @@ class PostgresDatabase(ServerDatabase):
 
     def script(self, step: Step) -> str:
         return row_security.script(step, expand_types(step.script))
+
+    @property
+    def views(self) -> PostgresViews:
+        @contextmanager
+        def connect() -> Iterator[PostgresConnection]:
+            with self._own_connection(self._owner_url, answer_seconds=None) as connection:
+                yield connection
+
+        @contextmanager
+        def begin() -> Iterator[PostgresConnection]:
+            deadline = time.monotonic() + MIGRATION_SECONDS
+            with connect() as connection, _migration_lock(connection, deadline):
+                connection.execute("set local lock_timeout = '5s'")
+                yield connection
+
+        return PostgresViews(connect, begin)
 
     def distribute(self) -> str:
         if not self.is_cluster:

@@ -202,7 +202,7 @@ _CHECKS = {
         where n.nspname = %(schema)s and p.prosecdef
         union all
         select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = %(schema)s and (c.relkind = 'm' or c.relkind = 'v'
+        where (n.nspname = %(schema)s or starts_with(n.nspname, %(schema)s || '_')) and (c.relkind = 'm' or c.relkind = 'v'
         and not coalesce(c.reloptions::text ~ 'security_invoker=(true|on|1)', false))""",
     "every index is valid": """
         select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid

@@ -55,6 +55,7 @@ from memorist.storage.sqlite.connection import (
 )
 from memorist.storage.sqlite.fork import ConnectionGate
 from memorist.storage.sqlite.group_commit import GroupCommit, QueuedWrite
+from memorist.storage.sqlite.views import SqliteViews
 from memorist.storage.transaction_database import forbid_in_transaction
 
 SAMPLED_ROWS = (500, 5_000)
@@ -394,6 +395,13 @@ class SqliteDatabase:
 
     def script(self, step: Step) -> str:
         return maintenance.script(step)
+
+    @property
+    def views(self) -> SqliteViews:
+        return SqliteViews(
+            self._with_reader,
+            lambda work: self.write(EVERY_TENANT, lambda tx: work(_connection_of(tx))),
+        )
 
     def distribute(self) -> str:
         return ""
