@@ -307,9 +307,9 @@ def upload_name(handler: Handler) -> str:
 
 
 def is_page(handler: Handler) -> bool:
-    """Return whether a verb returns a page of records."""
-    name = str(inspect.signature(handler.method).return_annotation)
-    return name.startswith("Page[")
+    """Return whether a verb returns one of several pages; the results of a search are one page."""
+    signature = inspect.signature(handler.method)
+    return str(signature.return_annotation).startswith("Page[") and "after" in signature.parameters
 
 
 def fill_path(route: str) -> tuple[str, list[str]]:

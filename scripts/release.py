@@ -246,7 +246,7 @@ def serve() -> None:
                 url = json.loads(server.stdout.readline())["url"]
                 said = {"message": "My sister Clara moved to Lisbon."}
                 post(f"{url}/api/chat", said)
-                hits = post(f"{url}/api/search", {"query": "Clara"})["hits"]
+                hits = post(f"{url}/api/search", {"query": "Clara"})["data"]
                 page = urllib.request.urlopen(url).read().decode()  # our own server
             finally:
                 server.terminate()

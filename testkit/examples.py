@@ -142,7 +142,7 @@ def make_refs(me: Scope, mark: str) -> None:
         f"{mark} é\x00😀\n" * 3, f"{mark} [in] brackets", session=id, metadata={"b": mark, "a": 1.0}
     )
     me.refs.capture(b"\xff" + mark.encode() * 500, source=f"cat {mark}", status="Success")
-    me.refs.edit(me.refs.add(mark), summary=f"{mark} édité", is_active=False)
+    me.refs.edit(me.refs.add(mark).key, summary=f"{mark} édité", is_active=False)
 
 
 def make_documents(me: Scope, mark: str) -> None:

@@ -232,7 +232,7 @@ def _same_records(remote_scope: Scope, local_scope: Scope) -> None:
     assert remote_matches[0].score > 0
     assert remote_scope.items.places(("*",)) == local_scope.items.places()
     assert remote_scope.refs.get(
-        remote_scope.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)
+        remote_scope.refs.add("a\nb\nc\n", key="abc").key, lines=(2, 3)
     ) == local_scope.refs.get("abc", lines=(2, 3))
     assert remote_scope.refs.content("abc") == b"a\nb\nc\n"
     assert (

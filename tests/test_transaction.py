@@ -112,7 +112,7 @@ def test_the_inner_scope_is_rejected_outside(me: Scope) -> None:
 
 def test_references_are_rejected_without_waiting(me: Scope) -> None:
     with pytest.raises(Invalid, match="cannot use references"):
-        me.transaction(lambda inner: inner.refs.add("x" * 100_000, session="trip"))
+        me.transaction(lambda inner: inner.refs.add("x" * 100_000, session="trip").key)
     assert len(me.refs.list()) == 0
 
 

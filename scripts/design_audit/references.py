@@ -70,14 +70,19 @@ def capturing(audit: Audit) -> None:
         item.check("the key names the command", "npm" in key)
 
     with audit.item("ref-06", "A caller may choose the key, as in `cmd_log_123`.") as item:
-        item.check("it is used", me.refs.add("text", "a log", key="cmd_log_123") == "cmd_log_123")
         item.check(
-            "a second time is rejected", refusal(lambda: me.refs.add("x", "y", key="cmd_log_123"))
+            "it is used", me.refs.add("text", "a log", key="cmd_log_123").key == "cmd_log_123"
+        )
+        item.check(
+            "a second time is rejected",
+            refusal(lambda: me.refs.add("x", "y", key="cmd_log_123").key),
         )
 
     with audit.item("ref-07", "A key may have 255 characters.") as item:
         longest = "k" * 255
-        item.check("one is stored and read", me.refs.add("text", "long", key=longest) == longest)
+        item.check(
+            "one is stored and read", me.refs.add("text", "long", key=longest).key == longest
+        )
         item.check("by its key", me.refs.get(longest).text == "text")
 
     with audit.item("ref-08", "The metadata has time, command, agent and session.") as item:
@@ -88,17 +93,17 @@ def capturing(audit: Audit) -> None:
         item.check("session", info.session == session.id)
 
     with audit.item("ref-09", "Further metadata can be added.") as item:
-        extra = me.refs.add("text", "timed", metadata={"duration_ms": 812})
+        extra = me.refs.add("text", "timed", metadata={"duration_ms": 812}).key
         item.check("it is returned", me.refs.info(extra).metadata["duration_ms"] == 812)
 
     with audit.item("ref-10", "Content has a type.") as item:
         item.check("of a command by default", info.type == "command_output")
         for kind in ("user_preference", "file_content", "api_response"):
-            stored = me.refs.add("text", f"a {kind}", type=kind)
+            stored = me.refs.add("text", f"a {kind}", type=kind).key
             item.check(kind, me.refs.info(stored).type == kind)
 
     with audit.item("ref-11", "Content is text or JSON.") as item:
-        answer = me.refs.add({"items": [{"name": "Clara"}]}, "an answer of an API")
+        answer = me.refs.add({"items": [{"name": "Clara"}]}, "an answer of an API").key
         stored_json = json.loads(me.refs.content(answer))
         item.check("JSON is returned unchanged", stored_json == {"items": [{"name": "Clara"}]})
 
@@ -122,7 +127,7 @@ def capturing(audit: Audit) -> None:
         folder.mkdir()
         filing = audit.scope(audit.open(ref_folder=str(folder)))
         big = b"0123456789" * 1_000_000
-        stored = filing.refs.add(big, "ten megabytes")
+        stored = filing.refs.add(big, "ten megabytes").key
         filing.refs.add("small", "a few bytes")
         sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
         item.check("one file for the large one", sizes == [len(big)])
@@ -179,7 +184,7 @@ def retrieving(audit: Audit) -> None:
             item.check(f"{options}", expected in answer["content"] and len(answer["content"]) < 200)
 
     with audit.item("ref-20", "A part of JSON is read by its path.") as item:
-        stored = me.refs.add({"items": [{"name": "Clara"}, {"name": "Ben"}]}, "people")
+        stored = me.refs.add({"items": [{"name": "Clara"}, {"name": "Ben"}]}, "people").key
         answer = tool(me, "retrieve_memory", memory_key=stored, path="$.items[1].name")
         item.check(
             "$.items[1].name", "Ben" in answer["content"] and "Clara" not in answer["content"]

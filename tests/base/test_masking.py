@@ -258,7 +258,7 @@ def test_a_name_with_a_secret_is_rejected(open_memory: Callable[..., Memory], mo
     writes: list[tuple[str, Callable[[], object]]] = [
         ("key", lambda: me.state.set(GITHUB, 1)),
         ("key", lambda: me.messages.append(session.id, "user", "x", key=GITHUB)),
-        ("key", lambda: me.refs.add("x", "y", key="key-" + "0a" * 16)),
+        ("key", lambda: me.refs.add("x", "y", key="key-" + "0a" * 16).key),
         ("id", lambda: me.sessions.add(GITHUB)),
         ("name", lambda: me.agents.add(GITHUB)),
         ("tools", lambda: me.agents.add("other", tools=[GITHUB])),
@@ -267,7 +267,7 @@ def test_a_name_with_a_secret_is_rejected(open_memory: Callable[..., Memory], mo
         ("entries[0].id", lambda: me.entries.add_many([{"content": "x", "id": GITHUB}])),
         ("path", lambda: me.documents.add("title", "text", path=f"docs/{GITHUB}.md")),
         ("author", lambda: me.messages.append(session.id, "assistant", "x", author=GITHUB)),
-        ("type", lambda: me.refs.add("x", "y", type=GITHUB)),
+        ("type", lambda: me.refs.add("x", "y", type=GITHUB).key),
     ]
     for field, write in writes:
         with pytest.raises(Invalid) as error:

@@ -191,7 +191,7 @@ def test_stored_personal_data_reaches_no_model(open_memory: Callable[..., Memory
     me.notes.overwrite(f"Her address is {canary}.")
     me.entries.add(f"Write to {canary}.", kind="core")
     me.state.set("contact", {"email": canary})
-    key = me.refs.add(f"long text with {canary}", f"mail of {canary}", session=session.id)
+    key = me.refs.add(f"long text with {canary}", f"mail of {canary}", session=session.id).key
     me.documents.add("Contacts", f"Ada has the address {canary}.")
     me.messages.append(session.id, "user", f"I am {canary}")
     call = {"id": "1", "function": {"name": "send", "arguments": json.dumps({"to": canary})}}

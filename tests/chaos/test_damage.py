@@ -321,7 +321,7 @@ def test_a_read_only_disk_can_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
             me = scope_of(memory)
             me.sessions.add(SESSION)
             me.messages.append(SESSION, "user", "the lighthouse keeper")
-            key = me.refs.add("x" * 5000, "big")
+            key = me.refs.add("x" * 5000, "big").key
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         before = contents(disk)
         with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:

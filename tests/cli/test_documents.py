@@ -80,7 +80,7 @@ def test_search_in_documents_only(folder: Path, capsys: pytest.CaptureFixture[st
     assert "Guide" in out
     assert "The penguin lives here." in out
     _, out, _ = run(capsys, "documents", "search", "whales", "--json")
-    assert json.loads(out)["hits"][0]["title"] == "Paper › p. 1"
+    assert json.loads(out)["data"][0]["title"] == "Paper › p. 1"
 
 
 def test_a_title_needs_a_single_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,7 +162,7 @@ def test_json_has_everything(run: Run, url: str) -> None:
     """`--json`: hits with all fields, and the rankers; on a server as in a file."""
     fill(url)
     result = answer(run('memorist search "night train" --user ada --agent scout --limit 3 --json'))
-    hits = result["hits"]
+    hits = result["data"]
     assert isinstance(hits, list)
     assert len(hits) == 3
     names = {"kind", "id", "seq", "text", "at", "score", "author", "role", "title", "session"}
@@ -170,4 +170,4 @@ def test_json_has_everything(run: Run, url: str) -> None:
     assert hits[0].keys() >= names
     assert json.dumps(result["legs"]).startswith('{"words": "ran"')
     day = str(hits[0]["at"])[:10]
-    assert answer(run(f"memorist search train --until {day} --json"))["hits"] == []
+    assert answer(run(f"memorist search train --until {day} --json"))["data"] == []

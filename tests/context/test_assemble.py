@@ -270,7 +270,7 @@ def test_stored_text_stays_data(open_memory: Callable[..., Memory], attack: str)
     me.entries.share("main", ["scout"])
     me.entries.add(attack, kind="whiteboard", board="main")
     me.state.set("k", attack)
-    key = me.refs.add("content", attack, session=session)
+    key = me.refs.add("content", attack, session=session).key
     for _ in range(6):
         me.messages.append(session, "user", attack)
     me.summaries.fold(session)

@@ -42,7 +42,7 @@ def test_rest_finds_by_meaning(server: RunningServer) -> None:
     with server.client(**{"X-Memorist-Agent": "assistant"}) as client:
         hits = client.post("/api/search", json={"query": ASKED, "kinds": ["messages"]})
         assert hits.status_code == 200, hits.text
-        assert hits.json()["hits"][0]["text"] == SAID
+        assert hits.json()["data"][0]["text"] == SAID
 
 
 def test_mcp_finds_by_meaning(server: RunningServer) -> None:

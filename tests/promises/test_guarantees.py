@@ -112,7 +112,7 @@ def test_no_model_is_needed_to_remember(url: str) -> None:
 
 def test_searchable_immediately(ada: TestClient) -> None:
     append(ada, "The parcel is with the neighbour, behind the azalea.")
-    hits = ada.post("/api/search", json={"query": "azalea"}).json()["hits"]
+    hits = ada.post("/api/search", json={"query": "azalea"}).json()["data"]
     assert "azalea" in hits[0]["text"]
 
 
@@ -134,7 +134,7 @@ def test_tenants_are_isolated(ada: TestClient, calling: Calling) -> None:
     append(ada, "The azalea is ours.")
     other = calling("globex")
     other.headers.update(ADA)
-    assert other.post("/api/search", json={"query": "azalea"}).json()["hits"] == []
+    assert other.post("/api/search", json={"query": "azalea"}).json()["data"] == []
     foreign, unknown = other.get("/api/messages/s/1"), other.get("/api/messages/t/1")
     assert (foreign.status_code, unknown.status_code) == (404, 404)
 
@@ -220,7 +220,7 @@ def test_a_removed_message_is_in_nothing_derived(ada: TestClient, memory: Memory
     memory.run_jobs()
     assert ada.delete("/api/messages/s/1").status_code == 204
     memory.run_jobs()
-    assert ada.post("/api/search", json={"query": "azalea"}).json()["hits"] == []
+    assert ada.post("/api/search", json={"query": "azalea"}).json()["data"] == []
     assert b"azalea" not in exported(memory)
 
 

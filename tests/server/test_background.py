@@ -84,7 +84,7 @@ def test_vectors_are_computed_after_a_write(
     payload = client.post(
         "/api/search", json={"query": "where does my sister live"}, headers=headers
     ).json()
-    assert payload["hits"]
+    assert payload["data"]
     assert payload["legs"]["vectors"].startswith("ran")
 
 

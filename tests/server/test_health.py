@@ -94,7 +94,7 @@ def test_a_server_keeps_working_while_a_newer_version_migrates(
     assert client.post("/api/sessions", json={"id": "s"}).status_code == 201
     message = {"role": "user", "content": "Still here."}
     assert client.post("/api/messages/s", json=message).status_code == 201
-    assert client.post("/api/search", json={"query": "still"}).json()["hits"]
+    assert client.post("/api/search", json={"query": "still"}).json()["data"]
     with pytest.raises(SchemaTooNew, match=f"schema {future}.*upgrade memorist"):
         Memory.open(memory.settings.database, settings=memory.settings)
 

@@ -273,7 +273,7 @@ def test_content_is_returned_byte_for_byte(http: TestClient, size: int) -> None:
         },
         headers={"Content-Type": "text/html"},
     )
-    assert (response.status_code, response.json()) == (201, "page")
+    assert (response.status_code, response.json()["key"]) == (201, "page")
     payload = http.get("/api/refs/page/info").json()
     assert (payload["bytes"], payload["summary"], payload["metadata"]["from"]) == (
         size,
@@ -341,7 +341,7 @@ def test_a_document_is_uploaded_as_a_file(http: TestClient) -> None:
         headers={"Content-Type": "text/markdown"},
     )
     assert (response.json()["path"], response.json()["title"]) == ("docs/guide.md", "Guide")
-    hits = http.get("/api/documents/search", params={"query": "which line"}).json()["hits"]
+    hits = http.get("/api/documents/search", params={"query": "which line"}).json()["data"]
     assert any("Line 28" in hit["text"] for hit in hits)
     octets = {"Content-Type": "application/octet-stream"}
     assert_problem(

@@ -79,7 +79,7 @@ def main(job: Job) -> None:
                 continue
             seed = f"shared {chance.randrange(job.shared)}" if job.shared else f"{job.name} {n}"
             data = content(seed)
-            key = me.refs.add(data, seed)
+            key = me.refs.add(data, seed).key
             log.write(f"added {key} {hashlib.sha256(data).hexdigest()}\n")
             kept.append(key)
             if chance.random() < 0.5:

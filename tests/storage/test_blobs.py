@@ -170,7 +170,7 @@ def test_every_size_round_trips(
     database.
     """
     data = random.Random(size).randbytes(size)
-    key = me.refs.add(data)
+    key = me.refs.add(data).key
     assert read_blob(me, memory, key) == data
     ((user, digest, bytes_, file, is_whole, staged),) = stored(memory)
     assert (user, digest, bytes_, is_whole, staged) == (
@@ -201,7 +201,7 @@ def test_the_default_place_of_large_contents(
     me.refs.add("small")
     folder = tmp_path / "agent.db-refs"
     assert not folder.exists()
-    key = me.refs.add("x" * (FILE + 1))
+    key = me.refs.add("x" * (FILE + 1)).key
     assert read_blob(me, memory, key) == b"x" * (FILE + 1)
     assert folder.exists() == (engine == "sqlite")
     for path in [folder, *folder.rglob("*")] if engine == "sqlite" else []:
@@ -215,8 +215,8 @@ def test_equal_content_is_stored_once_per_user(
     """R3: content-addressed; removed with its last reference. Another user's is separate."""
     bob = memory.scope(tenant="acme", user="bob")
     data = b"the same\n" * 100_000
-    one, two = me.refs.add(data), me.refs.add(data)
-    theirs = bob.refs.add(data)
+    one, two = me.refs.add(data).key, me.refs.add(data).key
+    theirs = bob.refs.add(data).key
     assert len(stored(memory)) == 2
     assert len(files(tmp_path / "refs")) == (2 if place == "folder" else 0)
     me.refs.remove(one)
@@ -238,7 +238,7 @@ def test_64_threads_store_the_same_content(
 
     def store() -> None:
         try:
-            keys.append(me.refs.add(data))
+            keys.append(me.refs.add(data).key)
         except BaseException as error:
             failed.append(error)
 
@@ -295,7 +295,7 @@ def test_an_oversized_content_is_rejected_and_leaves_nothing(
     with pytest.raises(TooLarge) as caught:
         me.refs.prepare(NewReference(io.BytesIO(b"x" * ((1 << 20) + 1))))
     assert str(caught.value) == "content: over 1048576 bytes is over the limit of 1048576."
-    assert me.refs.info(me.refs.add(b"x" * (1 << 20))).bytes == 1 << 20
+    assert me.refs.info(me.refs.add(b"x" * (1 << 20)).key).bytes == 1 << 20
     assert len(files(tmp_path / "refs")) == 1
 
 
@@ -305,7 +305,7 @@ def test_an_oversized_content_is_rejected_and_leaves_nothing(
 def test_no_name_leads_out_of_the_folder(memory: Memory, tmp_path: Path, name: str) -> None:
     """S10: file names are hashes; none contains a tenant's or a user's name."""
     me = memory.scope(tenant=name, user=name, agent=name)
-    key = me.refs.add(b"canary" * 100_000, name, type=name)
+    key = me.refs.add(b"canary" * 100_000, name, type=name).key
     (path,) = files(tmp_path / "refs")
     parts = path.relative_to(tmp_path / "refs").parts
     assert [len(part) for part in parts] == [32, 32, 81]
@@ -318,7 +318,7 @@ def test_no_name_leads_out_of_the_folder(memory: Memory, tmp_path: Path, name: s
 )
 def test_a_tampered_row_opens_no_other_file(memory: Memory, me: Scope, name: str) -> None:
     """S10."""
-    key = me.refs.add(b"x" * (FILE + 1))
+    key = me.refs.add(b"x" * (FILE + 1)).key
     memory.database.write(
         "acme", lambda tx: tx.run("update blobs set file = :name where tenant = :tenant", name=name)
     )
@@ -334,7 +334,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(
     with pytest.raises(StorageError, match="Not a directory"):
         me.refs.add("x" * (FILE + 1))
     assert me.refs.list().items == []
-    assert me.refs.add("small")
+    assert me.refs.add("small").key
 
 
 # -- letting go -------------------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def age(path: Path, seconds: float) -> None:
 
 def test_leftovers_of_a_crash_are_purged_later(memory: Memory, me: Scope, tmp_path: Path) -> None:
     """A file without a row, complete or not: after an hour, if nobody is writing it."""
-    key = me.refs.add(b"x" * (FILE + 1))
+    key = me.refs.add(b"x" * (FILE + 1)).key
     (kept_file,) = files(tmp_path / "refs")
     orphan = kept_file.with_name("a" * 64 + "." + "b" * 16)
     unfinished = kept_file.with_name("new.0123456789abcdef")
@@ -376,7 +376,7 @@ def test_files_of_another_database_are_kept(
     memory = open_memory(ref_folder=str(tmp_path / "refs"))
     with Memory.open("memory:", settings=SETTINGS) as other:
         other = Memory.open(f"sqlite:///{tmp_path}/other.db", settings=memory.settings)
-        theirs = other.scope(tenant="acme", user="ada").refs.add(b"y" * (FILE + 1))
+        theirs = other.scope(tenant="acme", user="ada").refs.add(b"y" * (FILE + 1)).key
         memory.scope(tenant="acme", user="ada").refs.add(b"x" * (FILE + 1))
         for path in files(tmp_path / "refs"):
             age(path, 10**6)
@@ -403,7 +403,7 @@ def test_unreferenced_contents_are_purged_after_a_grace_period(
     with pytest.raises(Busy):
         me.refs.prepare.keep(prepared)
     assert me.refs.list().items == []
-    assert me.refs.add(b"x" * (5 << 20))
+    assert me.refs.add(b"x" * (5 << 20)).key
     assert memory.purge().contents == 0
 
 
@@ -415,7 +415,7 @@ def test_contents_are_removed_with_their_session(
     me.sessions.add("s")
     for data in (b"small", b"x" * (FILE + 1), b"shared" * 60_000):
         me.refs.add(data, session="s")
-    other = me.refs.add(b"shared" * 60_000)
+    other = me.refs.add(b"shared" * 60_000).key
     me.sessions.remove("s")
     assert [ref.key for ref in me.refs.list()] == [other]
     assert len(stored(memory)) == 1
@@ -426,7 +426,7 @@ def test_contents_are_removed_with_their_session(
 
 def test_files_are_not_removed_during_a_copy(memory: Memory, me: Scope, tmp_path: Path) -> None:
     """An export finds the file of every row it read; the file is left to the next purge."""
-    keys = [me.refs.add(bytes([n]) * (FILE + 1)) for n in (1, 2)]
+    keys = [me.refs.add(bytes([n]) * (FILE + 1)).key for n in (1, 2)]
     with memory.services.blobs.copying():
         me.refs.remove(keys[0])
         assert len(files(tmp_path / "refs")) == 2
@@ -449,7 +449,7 @@ def test_erasing_a_user_leaves_no_byte_on_disk(
     me.sessions.add("s")
     for size in (1, 5_000, 50_000):
         me.refs.add(canary * size, "about the canary-of-ada", session="s")
-    theirs = bob.refs.add(b"bob's own " * 50_000)
+    theirs = bob.refs.add(b"bob's own " * 50_000).key
     for path in files(tmp_path / "refs"):
         if canary in path.read_bytes():
             path.with_name("new.0123456789abcdef").write_bytes(canary)
@@ -472,7 +472,7 @@ def test_verify_finds_missing_and_damaged_contents(
 ) -> None:
     """P17: by name, in files and in the database."""
     contents = {n: bytes([n]) * (FILE + 1 if n < 3 else 100) for n in (1, 2, 3, 4)}
-    keys = [me.refs.add(data) for data in contents.values()]
+    keys = [me.refs.add(data).key for data in contents.values()]
     assert problems(memory) == []
     one, two = (
         next(path for path in files(tmp_path / "refs") if path.read_bytes()[0] == n) for n in (1, 2)
@@ -500,7 +500,7 @@ def test_a_damaged_content_is_never_returned(
 ) -> None:
     """Issue 14, 5: not whole, not a page of it, not in an export, and not after a first good read."""
     content = b"".join(b"%011d\n" % n for n in range(size // 12))
-    key = me.refs.add(content)
+    key = me.refs.add(content).key
     assert read_blob(me, memory, key) == content
     assert me.refs.get(key, tail=2).text
     _damage_last_byte(memory, tmp_path / "refs")
@@ -620,7 +620,7 @@ def test_an_export_of_a_damaged_content_fails(memory: Memory, tmp_path: Path) ->
 
 
 def test_a_file_whose_folder_is_not_set_is_a_settings_error(memory: Memory, me: Scope) -> None:
-    key = me.refs.add(b"x" * (FILE + 1))
+    key = me.refs.add(b"x" * (FILE + 1)).key
     memory.services.blobs.folder = None
     with pytest.raises(SettingsError, match="ref_folder: is not set"):
         me.refs.get(key)
@@ -641,7 +641,7 @@ def test_a_backup_includes_the_files(memory: Memory, me: Scope, tmp_path: Path) 
     """The copy works alone: its files are where its settings expect them. Servers use their own
     tools.
     """
-    keys = {me.refs.add(data): data for data in (b"small", b"x" * (FILE + 1), b"y" * (1 << 20))}
+    keys = {me.refs.add(data).key: data for data in (b"small", b"x" * (FILE + 1), b"y" * (1 << 20))}
     target = tmp_path / "copy.db"
     memory.backup(target)
     me.refs.remove(next(iter(keys)))
@@ -677,7 +677,7 @@ def test_an_export_is_independent_of_placement(
         "日本".encode() * 300_000,
         random.Random(3).randbytes(FILE * 3),
     ]
-    keys = {me.refs.add(data, f"of {n}"): data for n, data in enumerate(datas)}
+    keys = {me.refs.add(data, f"of {n}").key: data for n, data in enumerate(datas)}
     whole_export = exported(memory)
     away_folder = str(tmp_path / "away") if there == "folder" else ""
     limited(REF_FILE_BYTES=FILE if there == "folder" else 1 << 30)
@@ -792,7 +792,7 @@ def test_reading_during_removal_is_complete_or_not_found(memory: Memory, me: Sco
     """P3: never partial, and never a missing file."""
     data = b"line\n" * 60_000
     seen: list[str] = []
-    key = [me.refs.add(data)]
+    key = [me.refs.add(data).key]
     stop = threading.Event()
 
     def read() -> None:
@@ -805,7 +805,7 @@ def test_reading_during_removal_is_complete_or_not_found(memory: Memory, me: Sco
     reader = threading.Thread(target=read)
     reader.start()
     for _ in range(30):
-        old, key[0] = key[0], me.refs.add(data)
+        old, key[0] = key[0], me.refs.add(data).key
         me.refs.remove(old)
     stop.set()
     reader.join()

@@ -196,7 +196,7 @@ def test_every_write_sets_the_checksum(memory: Memory) -> None:
     me.state.set("k", 2)
     me.items.put(["a"], "k", {"a": 1})
     me.items.put(["a"], "k", {"a": 2})
-    key = me.refs.add(b"content")
+    key = me.refs.add(b"content").key
     me.refs.edit(key, summary="another")
     me.refs.edit(key, is_active=False)
     me.sessions.add("removed")

@@ -65,13 +65,13 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
     picture = me.refs.add(
         f"<svg xmlns='http://www.w3.org/2000/svg' onload='parent.owned(1)'><image href='{EVIL}/i'/></svg>",
         "A picture",
-    )
+    ).key
     _talk(me, session, picture)
     _memory(memory, me, session)
     documents = each(lambda text: me.documents.add(text, f"# {text}\n\n{ALL}", path=text).id)
     refs = each(
-        lambda text: me.refs.add(
-            text + ALL, text, type=text, metadata={"command": text, "status": text}
+        lambda text: (
+            me.refs.add(text + ALL, text, type=text, metadata={"command": text, "status": text}).key
         )
     )
     context = me.context(session, ALL[:2000])

@@ -134,7 +134,7 @@ def tell(web: Web) -> Story:
             "The timetable of the night trains",
             type="command_output",
             metadata={"command": "trains --night"},
-        )
+        ).key
         session = _sessions(scout, log)
         _notes(memory)
         entry = _entries(memory)

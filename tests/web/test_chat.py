@@ -122,7 +122,7 @@ def test_tool_calls_references_and_hostile_text(web: Web, memory: Memory) -> Non
     me = memory.scope(user=USER, agent=AGENT)
     key = me.refs.add(
         "\n".join(f"line {n}" for n in range(2000)), "A long listing", type="command_output"
-    )
+    ).key
     bad = "<script>document.title='owned'</script> <img src=x onerror=\"document.title='owned'\"> ![b](http://127.0.0.2/b)"
     web.model = ScriptedModel(
         calling(

@@ -14,7 +14,7 @@ def test_references_are_found_opened_and_described(web: Web) -> None:
     mine.sessions.add("trip", label="A trip")
     lines = "\n".join(f"npm warn line {number}" for number in range(800))
     mine.refs.capture(lines, source="npm install", status="Failed", session="trip")
-    key = mine.refs.add("Ada flies on 3 May.", "<b>travel</b> dates", type="user_preference")
+    key = mine.refs.add("Ada flies on 3 May.", "<b>travel</b> dates", type="user_preference").key
     unnamed = mine.sessions.add().id
     mine.messages.append(unnamed, "user", "I want to visit my sister in Lisbon in May.")
     page = web.open("/memory/refs")

@@ -54,7 +54,7 @@ def test_a_placeholder_opens_its_content_in_pages(web: Web, me: Scope) -> None:
         key="log-1",
         session=None,
         type="command_output",
-    )
+    ).key
     web.open(
         answered(
             me, f"I ran it: [MemoryRef: {key} - The log of the night] and [MemoryRef: Not One - x]."

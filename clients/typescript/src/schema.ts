@@ -1553,8 +1553,8 @@ export interface paths {
         get: operations["refs_list"];
         put?: never;
         /**
-         * Store content and return its key; without `key`, create a readable one.
-         * @description Store content and return its key; without `key`, create a readable one.
+         * Store content as a reference; without `key`, create a readable one.
+         * @description Store content as a reference; without `key`, create a readable one.
          *
          *     On the command line: `memorist refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada`
          */
@@ -4223,6 +4223,16 @@ export type Match = {
     /** Score */
     score: number;
 };
+/** MatchPage */
+export type MatchPage = {
+    /** Data */
+    data: Match[];
+    /**
+     * Next
+     * @description The value of `after` for the next page; null on the last page.
+     */
+    next: string | null;
+};
 /**
  * Me
  * @description The caller: the tenant, permissions, user and agent of its credential.
@@ -5153,12 +5163,14 @@ export type SearchRequest = {
  * SearchResults
  * @description The hits of a search, best first; `legs` says if words and vectors were used, or why not.
  *
- *     `facts` has up to three facts that match, beside the hits: facts repeat what messages say and
- *     must not take their places. A search for facts alone has them as its hits.
+ *     They are one page. `facts` has up to three facts that match, beside the hits: facts repeat what
+ *     messages say and must not take their places. A search for facts alone has them as its hits.
  */
 export type SearchResults = {
-    /** Hits */
-    hits: Hit[];
+    /** Data */
+    data: Hit[];
+    /** Next */
+    next: string | null;
     /** Legs */
     legs: {
         [key: string]: string;
@@ -5905,6 +5917,7 @@ export interface components {
         KeysAddRequest: KeysAddRequest;
         Label: Label;
         Match: Match;
+        MatchPage: MatchPage;
         Me: Me;
         MemoriesCount: MemoriesCount;
         Message: Message;
@@ -9208,7 +9221,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Fact[];
+                    "application/json": FactPage;
                 };
             };
             400: components["responses"]["400"];
@@ -10142,7 +10155,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Entry[];
+                    "application/json": EntryPage;
                 };
             };
             400: components["responses"]["400"];
@@ -10589,7 +10602,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": string;
+                    "application/json": Ref;
                 };
             };
             400: components["responses"]["400"];
@@ -10977,7 +10990,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Ref[];
+                    "application/json": RefPage;
                 };
             };
             400: components["responses"]["400"];
@@ -11508,7 +11521,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Match[];
+                    "application/json": MatchPage;
                 };
             };
             400: components["responses"]["400"];

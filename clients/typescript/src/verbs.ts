@@ -13,12 +13,14 @@ import type {
   Document,
   Entity,
   Entry,
+  EntryPage,
   Fact,
   FactChange,
+  FactPage,
   Interaction,
   Item,
   JobResults,
-  Match,
+  MatchPage,
   Message,
   ModelNames,
   NewKey,
@@ -29,6 +31,7 @@ import type {
   PlacedItem,
   Receipt,
   Ref,
+  RefPage,
   ReplayedEvents,
   SearchResults,
   Session,
@@ -675,7 +678,7 @@ export class Facts extends Kind {
    *
    * @param query Words to search for.
    */
-  search(query: string, options: FactsSearchOptions = {}): Promise<Fact[]> {
+  search(query: string, options: FactsSearchOptions = {}): Promise<FactPage> {
     return this.api.read("GET", "/api/facts/search", { ...options, query });
   }
 }
@@ -800,7 +803,7 @@ export class Entries extends Kind {
    *
    * @param query Words to search for.
    */
-  search(query: string, options: EntriesSearchOptions = {}): Promise<Entry[]> {
+  search(query: string, options: EntriesSearchOptions = {}): Promise<EntryPage> {
     return this.api.read("GET", "/api/entries/search", { ...options, query });
   }
 
@@ -862,12 +865,12 @@ export class Consolidations extends Kind {
 /** The references of a user, and those without a user. */
 export class Refs extends Kind {
   /**
-   * Store content and return its key; without `key`, create a readable one.
+   * Store content as a reference; without `key`, create a readable one.
    *
    * @param content The text, or `-` to read it from standard input.
    * @param description A one-line description. Without it, one is generated from the content.
    */
-  add(content: Content, description?: string, options: RefsAddOptions = {}): Promise<string> {
+  add(content: Content, description?: string, options: RefsAddOptions = {}): Promise<Ref> {
     return this.api.upload("/api/refs", "content", content, { ...options, description });
   }
 
@@ -930,7 +933,7 @@ export class Refs extends Kind {
    *
    * @param query Words to search for.
    */
-  search(query: string, options: RefsSearchOptions = {}): Promise<Ref[]> {
+  search(query: string, options: RefsSearchOptions = {}): Promise<RefPage> {
     return this.api.read("GET", "/api/refs/search", { ...options, query });
   }
 
@@ -1024,7 +1027,7 @@ export class Items extends Kind {
    * @param query Words to search for.
    * @param place The place: its names from the outermost, separated by commas.
    */
-  search(query: string, place?: string[], options: ItemsSearchOptions = {}): Promise<Match[]> {
+  search(query: string, place?: string[], options: ItemsSearchOptions = {}): Promise<MatchPage> {
     return this.api.read("POST", "/api/items/search", { ...options, query, place });
   }
 

@@ -33,7 +33,7 @@ test("a scope remembers and recalls", async () => {
   const message = await me.messages.append(session.id, "user", "My sister Clara moved to Lisbon.", { author: "Ada" });
   assert.equal(message.seq, 1);
   assert.equal(message.author, "Ada");
-  const { hits } = await me.search("where does Clara live", { limit: 3 });
+  const { data: hits } = await me.search("where does Clara live", { limit: 3 });
   assert.equal(hits[0]?.text, "My sister Clara moved to Lisbon.");
   const context = await me.context(session.id, "Where is she?", { budget: 2000 });
   assert.ok(context.messages.length > 0);
@@ -86,7 +86,7 @@ test("lists in a query keep commas", async () => {
 test("bytes are uploaded and downloaded unchanged", async () => {
   const me = scope();
   const bytes = new Uint8Array([0, 255, 10, 13, 128]);
-  const key = await me.refs.add(bytes, "some bytes", { key: "bytes" });
+  const { key } = await me.refs.add(bytes, "some bytes", { key: "bytes" });
   assert.deepEqual(await me.refs.content(key), bytes);
   await me.refs.add("one\ntwo\nthree\n", "counting", { key: "numbers" });
   assert.match((await me.refs.get("numbers", { lines: [2, 2] })).text, /two/);

@@ -149,5 +149,5 @@ const place = { memory: { thread: "trip", resource: "ada" } };
 await agent.generate("My sister moved to Lisbon.", place);
 const { text } = await agent.generate("Where does my sister live?", place);
 console.log(`remembered: ${text}`);
-const { hits } = await me.search("where did my sister move", { limit: 1 });
+const { data: hits } = await me.search("where did my sister move", { limit: 1 });
 console.log(`found: ${hits[0]?.kind}`);

@@ -106,8 +106,8 @@ def _fit_limit(scope: Scope, session: str, message: NewMessage) -> NewMessage:
     placeholder = f"(more than {limit} bytes, not stored)"
     with suppress(TooLarge):
         description = "a message above the size limit"
-        key = scope.refs.add(json.dumps(content), description, type="file_content", session=session)
-        placeholder = scope.refs.info(key).placeholder
+        ref = scope.refs.add(json.dumps(content), description, type="file_content", session=session)
+        placeholder = ref.placeholder
     short = _shorten({"text": content} if isinstance(content, str) else content, placeholder)
     return replace(message, content=short if _fits(short, limit) else {"text": placeholder})
 

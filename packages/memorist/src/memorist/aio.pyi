@@ -118,11 +118,11 @@ from memorist.kinds.interactions import (
 )
 from memorist.kinds.items.item import (
     Drop,
+    Match,
     PlacedItem,
     Put,
 )
 from memorist.kinds.items.items import (
-    Matches,
     Names,
     OptionalItems,
     SomeNames,
@@ -413,7 +413,7 @@ class AsyncFacts:
         """Let two names mean different things again, or reject a proposal to merge them."""
     async def profile(self) -> str:
         """Return what is true now, by topic: confirmed and new facts first."""
-    async def search(self, query: str, *, limit: HitCount = 10) -> Sequence[Fact]:
+    async def search(self, query: str, *, limit: HitCount = 10) -> Page[Fact]:
         """Return current facts that match a query by words and meaning, best first."""
 
 @type_check_only
@@ -463,7 +463,7 @@ class AsyncEntries:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: HitCount = 10,
-    ) -> Sequence[Entry]:
+    ) -> Page[Entry]:
         """Return the entries that match a query by words and meaning, best first."""
     async def list(
         self,
@@ -510,8 +510,8 @@ class AsyncRefs:
         session: Key | None = None,
         metadata: Mapping[str, Any] | None = None,
         key: Annotated[str, Text("^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$")] | None = None,
-    ) -> str:
-        """Store content and return its key; without `key`, create a readable one."""
+    ) -> Ref:
+        """Store content as a reference; without `key`, create a readable one."""
     async def capture(
         self,
         output: Output,
@@ -553,7 +553,7 @@ class AsyncRefs:
         """Delete a reference, and its content if no other reference has the same."""
     async def search(
         self, query: Visible, *, session: Key | None = None, limit: HitCount = 10
-    ) -> Sequence[Ref]:
+    ) -> Page[Ref]:
         """Return references whose key, summary, command or start match a query, best first."""
     async def list(
         self,
@@ -637,7 +637,7 @@ class AsyncItems:
         *,
         where: Mapping[str, Any] | None = None,
         limit: PageSize = 10,
-    ) -> Matches:
+    ) -> Page[Match]:
         """Return the items in and below a namespace that match a query, best first."""
     async def places(
         self,

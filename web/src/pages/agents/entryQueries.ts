@@ -17,7 +17,7 @@ export function useEntries(scope: Scope, filter: Filter): Pages<Entry> {
       if (!meaning) return get("/api/entries", { query: { ...scope, ...queryOf(filter), limit: PAGE, after }, signal });
       const query = { ...scope, ...days(filter.since, filter.until), query: filter.text.trim(), limit: BY_MEANING };
       const hits = await get("/api/entries/search", { query, signal });
-      return { data: hits.filter((entry) => matches(filter, entry)), next: null };
+      return { data: hits.data.filter((entry) => matches(filter, entry)), next: null };
     },
     [scope.agent, scope.user, filter],
   );

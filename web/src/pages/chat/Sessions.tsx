@@ -164,10 +164,10 @@ function MessageMatches({ search, agent, onChosen }: { search: string; agent: st
       <h2>In messages</h2>
       {results.loading && !results.data && <Loading />}
       {!!results.error && <Failure error={results.error} retry={results.reload} />}
-      {results.data?.hits.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}
-      {noKeywordMatch(results.data?.hits ?? []) && <p className={`quiet ${css.none}`}>{NO_KEYWORD_MATCH}</p>}
+      {results.data?.data.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}
+      {noKeywordMatch(results.data?.data ?? []) && <p className={`quiet ${css.none}`}>{NO_KEYWORD_MATCH}</p>}
       <ul aria-label="Matching messages">
-        {results.data?.hits.map((hit) => (
+        {results.data?.data.map((hit) => (
           <li key={`${hit.session} ${hit.seq}`}>
             <Link
               className={css.sessionsLink}

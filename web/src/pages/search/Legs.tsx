@@ -5,12 +5,12 @@ import { count, plural } from "../../ui/time";
 import css from "./search.module.css";
 
 export function Legs({ results }: { results: SearchResults }) {
-  const neighbours = results.hits.filter((hit) => hit.legs.length === 0).length;
+  const neighbours = results.data.filter((hit) => hit.legs.length === 0).length;
   return (
     <p className={css.searchLegs} role="status">
       <b>
         {results.facts.length > 0 && `${plural(results.facts.length, "fact")} and `}
-        {plural(results.hits.length, "hit")}
+        {plural(results.data.length, "hit")}
       </b>
       {Object.entries(results.legs).map(([name, status]) => {
         if (!status.startsWith("ran")) {
@@ -23,7 +23,7 @@ export function Legs({ results }: { results: SearchResults }) {
         const by = status.slice("ran: ".length);
         return (
           <span key={name} className="quiet">
-            {count(results.hits.filter((hit) => hit.legs.includes(name)).length)} by {leg(name)}
+            {count(results.data.filter((hit) => hit.legs.includes(name)).length)} by {leg(name)}
             {by && ` (${by})`}
           </span>
         );

@@ -84,7 +84,7 @@ function Results({ search, change }: { search: SearchQuery; change: (change: Par
   if (loaded.error) return <Failure error={loaded.error} retry={loaded.reload} />;
   if (!loaded.data) return <Loading label="Searching" />;
   const { results, sessions, question } = loaded.data;
-  const found = [...results.hits, ...results.facts];
+  const found = [...results.data, ...results.facts];
   return (
     <div className={css.searchFound} aria-busy={loaded.loading}>
       {noKeywordMatch(found) && <p role="status">{NO_KEYWORD_MATCH}</p>}
@@ -92,7 +92,7 @@ function Results({ search, change }: { search: SearchQuery; change: (change: Par
       <Legs results={results} />
       {[
         { label: "Facts", hits: results.facts },
-        { label: "Found", hits: results.hits },
+        { label: "Found", hits: results.data },
       ].map(
         ({ label, hits }) =>
           hits.length > 0 && (
@@ -105,7 +105,7 @@ function Results({ search, change }: { search: SearchQuery; change: (change: Par
             </ol>
           ),
       )}
-      {results.hits.length >= limit && limit < RESULT_LIMIT && (
+      {results.data.length >= limit && limit < RESULT_LIMIT && (
         <button
           type="button"
           onClick={() => setMore({ address, limit: Math.min(limit + 2 * STEP, RESULT_LIMIT) })}
@@ -126,7 +126,7 @@ async function loadNames(
   user: string,
   signal: AbortSignal,
 ): Promise<SessionNames> {
-  const ids = new Set(results.hits.flatMap((hit) => (hit.session && !knownNames[hit.session] ? [hit.session] : [])));
+  const ids = new Set(results.data.flatMap((hit) => (hit.session && !knownNames[hit.session] ? [hit.session] : [])));
   await Promise.all(
     [...ids].map(async (id) => {
       const session = await get("/api/chat/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);

@@ -42,6 +42,8 @@ def from_json(hint: Any, value: Any) -> Any:
     if hint is datetime:
         return datetime.fromisoformat(value)
     if is_dataclass(hint) and isinstance(hint, type):
+        if issubclass(hint, Page):
+            value = {**value, "items": value["data"]}
         return _record_from_json(hint, value)
     return value
 

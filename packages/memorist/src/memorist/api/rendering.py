@@ -21,7 +21,11 @@ def as_json(value: Any) -> Any:
     Contents and values become nested JSON values, not strings that contain JSON.
     """
     if isinstance(value, Page):
-        return {"data": as_json(value.items), "next": value.next}
+        names = (field.name for field in fields(value) if field.name != "items")
+        return {
+            "data": as_json(value.items),
+            **{name: as_json(getattr(value, name)) for name in names},
+        }
     if isinstance(value, Match):
         return {"item": as_json(value.item), "score": value.score}
     if isinstance(value, list | tuple):

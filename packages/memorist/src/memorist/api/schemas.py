@@ -345,7 +345,10 @@ def shape(hint: Any) -> Any:
 def _record(kind: type) -> type[BaseModel]:
     hints = get_type_hints(kind)
     model_fields: dict[str, Any] = {
-        field.name: (shape(hints[field.name]), ...)
+        "data" if field.name == "items" and issubclass(kind, Page) else field.name: (
+            shape(hints[field.name]),
+            ...,
+        )
         for field in fields(kind)
         if field.name not in STORED_FIELDS
     }

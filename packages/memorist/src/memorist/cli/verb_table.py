@@ -123,7 +123,7 @@ KINDS: dict[str, tuple[str, dict[str, str] | str]] = {
     "refs": (
         "The references of a user, and those without a user.",
         {
-            "add": "Store content and return its key; without `key`, create a readable one.",
+            "add": "Store content as a reference; without `key`, create a readable one.",
             "capture": "Store an output that is too large for a prompt, and return the line that replaces it.",
             "get": "Return part of the content, within a token limit; without options, its beginning.",
             "content": "Return the whole content, byte for byte.",

@@ -6,12 +6,13 @@ A search takes two reads, because the question is embedded between them and neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memorist.base import canonical, clock, limits
 from memorist.kinds.kind import Owner, Services, own_session
+from memorist.kinds.page import Page
 from memorist.kinds.trust import FOREIGN
 from memorist.search import query as query_steps
 from memorist.search.chunk import ARROW
@@ -28,25 +29,21 @@ LIKELY_SCORE = 0.001
 
 
 @dataclass(frozen=True)
-class SearchResults:
+class SearchResults(Page[Hit]):
     """The hits of a search, best first; `legs` says if words and vectors were used, or why not.
 
-    `facts` has up to three facts that match, beside the hits: facts repeat what messages say and
-    must not take their places. A search for facts alone has them as its hits.
+    They are one page. `facts` has up to three facts that match, beside the hits: facts repeat what
+    messages say and must not take their places. A search for facts alone has them as its hits.
     """
 
-    hits: list[Hit]
-    legs: Mapping[str, str]
+    items: list[Hit]
+    legs: Mapping[str, str] = field(default_factory=dict)
     facts: list[Hit] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __getitem__(self, position: int) -> Hit:
-        return self.hits[position]
+    @property
+    def hits(self) -> list[Hit]:
+        """The hits, which are the items of the page."""
+        return self.items
 
 
 MAX_FACTS = 3
@@ -105,7 +102,7 @@ def search(services: Services, owner: Owner, request: SearchRequest) -> SearchRe
     # If there are enough hits, a fact is at least as likely to be wanted as the last of them.
     min_fact_score = hits[-1].score if len(hits) == limit else min_score
     facts = [fact for fact in ranked.facts if fact.score >= min_fact_score]
-    return SearchResults(hits, legs, facts)
+    return SearchResults(hits, legs=legs, facts=facts)
 
 
 def _filter(owner: Owner, request: SearchRequest) -> SearchFilter:

@@ -16,7 +16,7 @@ export function Find({ query }: { query: string }) {
   );
   if (results.error) return <Failure error={results.error} retry={results.reload} />;
   if (!results.data || results.loading) return <Loading />;
-  if (!results.data.hits.length) {
+  if (!results.data.data.length) {
     return (
       <Empty title="Nothing found">
         <p>Try other words, or fewer words.</p>
@@ -25,7 +25,7 @@ export function Find({ query }: { query: string }) {
   }
   return (
     <ol className={`${css.hits} ${css.bare}`} aria-label="Passages">
-      {results.data.hits.map((hit) => (
+      {results.data.data.map((hit) => (
         <li key={`${hit.id} ${hit.seq}`} className="card">
           <h3>
             <Link href={href({ doc: hit.id, seq: String(hit.seq) })}>{hit.title || `Passage ${hit.seq}`}</Link>

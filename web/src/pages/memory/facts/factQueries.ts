@@ -44,7 +44,7 @@ export function useFacts(user: string, filter: Filter, entities: readonly Entity
     async (after, signal) => {
       if (text) {
         const facts = await get("/api/facts/search", { query: { user, query: text, limit: SEARCH_LIMIT }, signal });
-        return { data: facts.filter((fact) => matches(filter, fact, entities)), next: null };
+        return { data: facts.data.filter((fact) => matches(filter, fact, entities)), next: null };
       }
       const which = day ? { at: endOfDay(day) } : { include_replaced: past || undefined };
       const query = { user, about: about || undefined, topic: topic || undefined, ...which, limit: PAGE, after };

@@ -98,7 +98,7 @@ function useRefs(user: string, query: URLSearchParams) {
       }
       const hits = await get("/api/refs/search", { query: { user, query: q, session, limit: 50 }, signal });
       const fits = (ref: Ref) => (!type || ref.type === type) && (!active || String(ref.is_active) === active);
-      return { data: hits.filter(fits), next: null };
+      return { data: hits.data.filter(fits), next: null };
     },
     [user, q, type, active, session],
   );

@@ -399,7 +399,7 @@ class Entries(Kind):
         since: datetime | None = None,
         until: datetime | None = None,
         limit: HitCount = 10,
-    ) -> Sequence[Entry]:
+    ) -> Page[Entry]:
         """Return the entries that match a query by words and meaning, best first.
 
         Includes expired entries and boards.
@@ -414,11 +414,11 @@ class Entries(Kind):
         )
         hits = scope_search.search(self._services, self._owner, request)
 
-        def work(tx: Transaction) -> Sequence[Entry]:
+        def work(tx: Transaction) -> list[Entry]:
             rows = [self._visible_row(tx, hit.id) for hit in hits]
             return [entry(row, tx.now) for row in rows if row]
 
-        return self._read(work, allow_replica=True)
+        return Page(self._read(work, allow_replica=True))
 
     def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools with which an agent stores entries."""

@@ -613,7 +613,7 @@ class Facts(Kind):
         calls_model="embedder",
         example='memorist facts search "where is Clara"',
     )
-    def search(self, query: str, *, limit: HitCount = 10) -> Sequence[Fact]:
+    def search(self, query: str, *, limit: HitCount = 10) -> Page[Fact]:
         """Return current facts that match a query by words and meaning, best first."""
         request = SearchRequest(
             query, [self.name], limit=limit, min_score=scope_search.LIKELY_SCORE
@@ -628,7 +628,7 @@ class Facts(Kind):
                 if row and (column(row, "valid_from") or EARLIEST) <= tx.now
             ]
 
-        return self._read(work, allow_replica=True)
+        return Page(self._read(work, allow_replica=True))
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """Return the profile of the scope's user."""

@@ -62,7 +62,6 @@ _FILTER_MAX_CHARACTERS = 1 << 26
 
 OptionalItems = list[PlacedItem | None]
 _ChangeList = list[ItemChange]
-Matches = list[Match]
 _ItemList = list[PlacedItem]
 FieldLists = list[Sequence[str] | None]
 
@@ -297,7 +296,7 @@ class Items(Kind):
         *,
         where: Mapping[str, Any] | None = None,
         limit: PageSize = 10,
-    ) -> Matches:
+    ) -> Page[Match]:
         """Return the items in and below a namespace that match a query, best first.
 
         Matches by words and by meaning.
@@ -314,7 +313,7 @@ class Items(Kind):
             self._services, self._owner, text, search_filter, None, depth
         )
 
-        def work(tx: Transaction) -> Matches:
+        def work(tx: Transaction) -> list[Match]:
             current = started
             previous_hits = -1
             while True:  # search deeper until enough hits match the filter, or there are no more
@@ -333,7 +332,7 @@ class Items(Kind):
                 )
                 current = replace(current, matches=deeper)
 
-        return self._read(work, allow_replica=True)
+        return Page(self._read(work, allow_replica=True))
 
     @verb(
         "GET /places", effect="read", example="memorist items places memories --depth 2 --user ada"

@@ -162,7 +162,7 @@ class RefPreparer:
                 "capture" if as_line else "add",
                 work,
                 row={"key": prepared.key},
-                returns=lambda ref: ref.line if as_line else ref.key,
+                returns=lambda ref: ref.line if as_line else ref,
                 idempotent=not prepared.has_chosen_key,
             )
         except InDoubt:
@@ -262,12 +262,12 @@ class Refs(Kind):
         session: Key | None = None,
         metadata: Mapping[str, Any] | None = None,
         key: Annotated[str, Text("^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$")] | None = None,
-    ) -> str:
-        """Store content and return its key; without `key`, create a readable one."""
+    ) -> Ref:
+        """Store content as a reference; without `key`, create a readable one."""
         new = NewReference(
             content, description, type=type, session=session, metadata=metadata, key=key
         )
-        return self._add(new).key
+        return self._add(new)
 
     @verb(
         "POST /refs/capture",
@@ -490,9 +490,9 @@ class Refs(Kind):
     )
     def search(
         self, query: Visible, *, session: Key | None = None, limit: HitCount = 10
-    ) -> Sequence[Ref]:
+    ) -> Page[Ref]:
         """Return references whose key, summary, command or start match a query, best first."""
-        return list(self._search_memory(query, session, limit, [self.name]).refs.values())
+        return Page(list(self._search_memory(query, session, limit, [self.name]).refs.values()))
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """Return the references that the session stored or mentions, oldest first."""

@@ -252,7 +252,7 @@ def _span(operation: str, owner: Owner) -> AbstractContextManager[Any]:
 
 def _describe(result: Any) -> dict[str, str | int]:
     """Return what a span says about a result: an id, or a count."""
-    items = result.rows if isinstance(result, MessageRows) else getattr(result, "hits", result)
+    items = result.rows if isinstance(result, MessageRows) else result
     if isinstance(items, list | Page):
         return {traces.COUNT: len(items)}
     id = getattr(result, "id", None) or getattr(result, "key", None)

@@ -22,7 +22,7 @@ from memorist.api.responses import response
 from memorist.api.route import OCTETS
 from memorist.api.schemas import build_request_model
 from memorist.base.errors import Full
-from memorist.kinds.refs import NewReference
+from memorist.kinds.refs import NewReference, Ref
 from memorist.memory import Scope
 from memorist.server.http.handler import Call, Handler
 
@@ -71,9 +71,9 @@ class RefHandler(UploadHandler):
 
     content = "content"
 
-    def store(self, scope: Scope, file: IO[bytes], call: Call) -> str:
-        """Add the content; return its key."""
-        return scope.refs.prepare.keep(scope.refs.prepare(NewReference(file, **call.arguments))).key
+    def store(self, scope: Scope, file: IO[bytes], call: Call) -> Ref:
+        """Add the content."""
+        return scope.refs.prepare.keep(scope.refs.prepare(NewReference(file, **call.arguments)))
 
 
 class CaptureHandler(UploadHandler):
