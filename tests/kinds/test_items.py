@@ -525,7 +525,7 @@ def below_a_place(memory: Memory) -> None:
     results = me.search("harbour", ("quiet",), limit=5)
     assert results[0].item.key == "k"
     assert 0 < results[0].score <= 1
-    assert [item.key for item, _ in results[1:]] in ([], ["other"])
+    assert [item.key for item, _ in results.items[1:]] in ([], ["other"])
     assert not list(me.search("harbour", ("qui",)))
     assert not list(me.search("harbour", ("quiet", "corner", "k")))
     assert len(me.search("harbour", ("crowd", "3"), limit=200)) == len(

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from memorist.base import limits
 from memorist.base.errors import Invalid
-from memorist.kinds.items import Drop, PlacedItem, Put
+from memorist.kinds.items import Drop, Match, PlacedItem, Put
 from memorist.kinds.page import all_records
 from memorist.memory import Scope
 from memorist_frameworks.memory_files import is_bookkeeping, reserved
@@ -148,7 +148,9 @@ def search(
     root = place(under)
     until = offset + limit
     size = max(1, min(until, limits.MAX_PAGE))
-    ranked = scope.items.search(query, root, where=where, limit=size) if query and limit else []
+    ranked: Iterable[Match] = ()
+    if query and limit:
+        ranked = scope.items.search(query, root, where=where, limit=size)
     ranked_keys = {(item.place, item.key) for item, _ in ranked}
     all_items = all_records(
         lambda after: scope.items.list(root, where=where, newest=True, limit=size, after=after)

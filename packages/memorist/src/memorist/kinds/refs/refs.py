@@ -158,7 +158,7 @@ class RefPreparer:
             return ref
 
         try:
-            ref = refs._write(
+            ref: Ref = refs._write(
                 "capture" if as_line else "add",
                 work,
                 row={"key": prepared.key},

@@ -283,7 +283,6 @@ def configure(settings: Settings, stream: IO[str] | None = None) -> LogQueue:
     logging.captureWarnings(True)
     # Nothing shows these fields of a record, and filling them takes as long as the rest of it.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging.logAsyncioTasks = False
     atexit.register(handler.flush)
     _handlers[:] = [handler]
     return handler

@@ -112,7 +112,9 @@ class McpEndpoint:
         scope["headers"] = [
             (name, value.strip()) for name, value in scope["headers"]
         ]  # not every parser does
-        new_manager = self._new_manager or await asyncio.to_thread(self._load)
+        new_manager = self._new_manager
+        if new_manager is None:
+            new_manager = await asyncio.to_thread(self._load)
         manager = new_manager()
         async with manager.run():
             await manager.handle_request(scope, receive, send)

