@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from memorist.base import canonical, clock
-from memorist.content.formats import langchain
 from memorist.content.formats.exact import exact_copy, read_exact_copy
 from memorist.content.message import Message, NewMessage
-from memorist_frameworks.formats import adk, openai
+from memorist_frameworks.formats import adk, langchain, openai
 
 ODD = "a\x00b \ud800"
 

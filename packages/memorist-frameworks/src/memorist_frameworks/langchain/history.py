@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from memorist.base.errors import NotFound
-from memorist.content.formats import langchain
 from memorist.content.message import Message, NewMessage
 from memorist.memory import Scope
+from memorist_frameworks.formats import langchain
 from memorist_frameworks.require import require_extra, require_local_scope
 from memorist_frameworks.sessions import create_if_missing, extend
 

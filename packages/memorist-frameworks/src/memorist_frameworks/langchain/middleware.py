@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from memorist.base.errors import Invalid, KeyReused
-from memorist.content.formats import langchain as message_format
 from memorist.context.assemble import Context
 from memorist.context.render import openai
 from memorist.kinds.interactions import Usage
 from memorist.kinds.tool import Tool
 from memorist.memory import Scope
+from memorist_frameworks.formats import langchain as message_format
 from memorist_frameworks.require import require_extra, require_local_scope
 from memorist_frameworks.sessions import (
     create_if_missing,

@@ -40,93 +40,157 @@ OFF = Policy()
 _WORD_START = r"(?<![A-Za-z0-9])"
 _WORD_END = r"(?![A-Za-z0-9])"
 _SECRET_FORMATS = {
-    "private-key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
-    r"(?:[^-]|-(?!----)){16,20000}-----END [A-Z ]{0,60}-----|(?:[\s\\rn]{0,4}[A-Za-z0-9+/=]{40,100}){1,400})",
-    "aws-key": _WORD_START + r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z2-7]{16}" + _WORD_END,
-    "aws-secret": r"(?i:aws[_ .-]?(?:secret|sk)[\w .-]{0,20})[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
-    r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
-    "google-key": _WORD_START + r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
-    "google-token": _WORD_START
-    + r"(?:ya29\.[0-9A-Za-z_-]{20,400}|GOCSPX-[0-9A-Za-z_-]{28}|1//0[0-9A-Za-z_-]{30,200})",
-    "github-token": _WORD_START
-    + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})",
-    "gitlab-token": _WORD_START
-    + r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|soat|agent|imt)-[0-9A-Za-z_-]{20,300}",
-    "slack-token": _WORD_START
-    + r"(?:xox[abeoprs]-[0-9A-Za-z-]{10,250}|xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80})",
-    "slack-hook": r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,200})",
-    "stripe-key": _WORD_START
-    + r"(?:[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[A-Za-z0-9+/=]{32,100})",
-    "anthropic-key": _WORD_START + r"sk-ant-[A-Za-z0-9_.-]{20,250}",
-    "openai-key": r"(?<![A-Za-z0-9_.-])sk-(?=[A-Za-z_.-]{0,60}\d)[A-Za-z0-9][A-Za-z0-9_.-]{18,250}",
-    "model-key": _WORD_START
-    + r"(?:gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60})",
-    "hugging-face-token": _WORD_START + r"(?:hf_|api_org_)[A-Za-z0-9]{30,60}",
-    "jwt": r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,2000}",
-    "npm-token": _WORD_START + r"npm_[A-Za-z0-9]{36}" + _WORD_END,
-    "pypi-token": _WORD_START + r"pypi-AgE[A-Za-z0-9_-]{50,300}",
-    "sendgrid-key": _WORD_START + r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}",
-    "twilio-key": _WORD_START + r"SK[0-9a-f]{32}" + _WORD_END,
-    "mailgun-key": _WORD_START + r"key-[0-9a-f]{32}" + _WORD_END,
-    "telegram-token": _WORD_START + r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
-    "discord-token": r"(?<![A-Za-z0-9_.-])[MNO][A-Za-z\d_-]{23,27}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z\d_-])",
-    "discord-hook": r"discord(?:app)?\.com/api/webhooks/\d{10,25}/([A-Za-z0-9_-]{60,100})",
-    "azure-key": r"(?i:(?:account|access)key=)([A-Za-z0-9+/]{43,88}={0,2})",
-    "digitalocean-token": _WORD_START + r"do[opr]_v1_[a-f0-9]{64}",
-    "shopify-token": _WORD_START + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
-    "databricks-token": _WORD_START + r"dapi[0-9a-f]{32}(?:-\d)?" + _WORD_END,
-    "vault-token": _WORD_START + r"hv[sbr]\.[A-Za-z0-9_-]{24,200}",
-    "service-key": _WORD_START
-    + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|NRAK-[A-Z0-9]{27}|ATATT3x[A-Za-z0-9_=-]{100,250}|"
-    r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,43}|dp\.pt\.[A-Za-z0-9]{40,44}|"
-    r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|figd_[A-Za-z0-9_-]{40,60}|dckr_pat_[A-Za-z0-9_-]{27,40})",
-    "age-key": _WORD_START + r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
-    "memorist-key": _WORD_START + r"mst_[a-z2-7]{2,820}_[a-z2-7]{16}_[a-z2-7]{52}",
-    "password": r"://[^\s/:@\"'<>]{0,100}:(?![$<{*%[]|(?:pass(?:word|wd)?|pw|pwd|secret|xxx+)@)([^\s/@\"'<>]{3,200})@",
-    "bearer-token": r"(?i:\b(?:bearer|basic)\s{1,3})(?=[A-Za-z._~+/=-]{0,60}\d)([A-Za-z0-9._~+/-]{20,2000}={0,2})",
-    "credential": r"(?i:(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[\w-]{0,20})"
-    r"[\"']?\s{0,3}(?::|=|:=|=>)\s{0,3}[\"']?(?=[^\s\d]{0,60}\d)(?=[^\sA-Za-z]{0,60}[A-Za-z])"
-    r"([A-Za-z0-9_+/!@#$%^&*~.-]{10,200}={0,2})(?![A-Za-z0-9_(\[{.])",
+    "private-key": (
+        "-----begin",
+        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
+        r"(?:[^-]|-(?!----)){16,20000}-----END [A-Z ]{0,60}-----|(?:[\s\\rn]{0,4}[A-Za-z0-9+/=]{40,100}){1,400})",
+    ),
+    "aws-key": (
+        "akia asia agpa aida aroa abia acca",
+        _WORD_START + r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z2-7]{16}" + _WORD_END,
+    ),
+    "aws-secret": (
+        "aws",
+        r"(?i:aws[_ .-]?(?:secret|sk)[\w .-]{0,20})[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+        r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
+    ),
+    "google-key": (
+        "aiza",
+        _WORD_START + r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
+    ),
+    "google-token": (
+        "ya29. gocspx- 1//0",
+        _WORD_START
+        + r"(?:ya29\.[0-9A-Za-z_-]{20,400}|GOCSPX-[0-9A-Za-z_-]{28}|1//0[0-9A-Za-z_-]{30,200})",
+    ),
+    "github-token": (
+        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+        _WORD_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})",
+    ),
+    "gitlab-token": (
+        "glpat- gloas- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- glimt-",
+        _WORD_START + r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|soat|agent|imt)-[0-9A-Za-z_-]{20,300}",
+    ),
+    "slack-token": (
+        "xox xapp-",
+        _WORD_START
+        + r"(?:xox[abeoprs]-[0-9A-Za-z-]{10,250}|xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80})",
+    ),
+    "slack-hook": (
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,200})",
+    ),
+    "stripe-key": (
+        "k_live_ k_test_ whsec_",
+        _WORD_START + r"(?:[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[A-Za-z0-9+/=]{32,100})",
+    ),
+    "anthropic-key": (
+        "sk-ant-",
+        _WORD_START + r"sk-ant-[A-Za-z0-9_.-]{20,250}",
+    ),
+    "openai-key": (
+        "sk-",
+        r"(?<![A-Za-z0-9_.-])sk-(?=[A-Za-z_.-]{0,60}\d)[A-Za-z0-9][A-Za-z0-9_.-]{18,250}",
+    ),
+    "model-key": (
+        "gsk_ xai- r8_ pplx-",
+        _WORD_START
+        + r"(?:gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60})",
+    ),
+    "hugging-face-token": (
+        "hf_ api_org_",
+        _WORD_START + r"(?:hf_|api_org_)[A-Za-z0-9]{30,60}",
+    ),
+    "jwt": (
+        "eyj",
+        r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,2000}",
+    ),
+    "npm-token": (
+        "npm_",
+        _WORD_START + r"npm_[A-Za-z0-9]{36}" + _WORD_END,
+    ),
+    "pypi-token": (
+        "pypi-age",
+        _WORD_START + r"pypi-AgE[A-Za-z0-9_-]{50,300}",
+    ),
+    "sendgrid-key": (
+        "sg.",
+        _WORD_START + r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}",
+    ),
+    "twilio-key": (
+        "sk",
+        _WORD_START + r"SK[0-9a-f]{32}" + _WORD_END,
+    ),
+    "mailgun-key": (
+        "key-",
+        _WORD_START + r"key-[0-9a-f]{32}" + _WORD_END,
+    ),
+    "telegram-token": (
+        ":aa",
+        _WORD_START + r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
+    ),
+    "discord-token": (
+        ".",
+        r"(?<![A-Za-z0-9_.-])[MNO][A-Za-z\d_-]{23,27}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z\d_-])",
+    ),
+    "discord-hook": (
+        "/api/webhooks/",
+        r"discord(?:app)?\.com/api/webhooks/\d{10,25}/([A-Za-z0-9_-]{60,100})",
+    ),
+    "azure-key": (
+        "key=",
+        r"(?i:(?:account|access)key=)([A-Za-z0-9+/]{43,88}={0,2})",
+    ),
+    "digitalocean-token": (
+        "_v1_",
+        _WORD_START + r"do[opr]_v1_[a-f0-9]{64}",
+    ),
+    "shopify-token": (
+        "shpat_ shpca_ shppa_ shpss_",
+        _WORD_START + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    ),
+    "databricks-token": (
+        "dapi",
+        _WORD_START + r"dapi[0-9a-f]{32}(?:-\d)?" + _WORD_END,
+    ),
+    "vault-token": (
+        "hvs. hvb. hvr.",
+        _WORD_START + r"hv[sbr]\.[A-Za-z0-9_-]{24,200}",
+    ),
+    "service-key": (
+        "pmak- nrak- atatt3x lin_api_ ntn_ sq0 dp.pt. glsa_ figd_ dckr_pat_",
+        _WORD_START
+        + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|NRAK-[A-Z0-9]{27}|ATATT3x[A-Za-z0-9_=-]{100,250}|"
+        r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,43}|dp\.pt\.[A-Za-z0-9]{40,44}|"
+        r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|figd_[A-Za-z0-9_-]{40,60}|dckr_pat_[A-Za-z0-9_-]{27,40})",
+    ),
+    "age-key": (
+        "age-secret-key-1",
+        _WORD_START + r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
+    ),
+    "memorist-key": (
+        "mst_",
+        _WORD_START + r"mst_[a-z2-7]{2,820}_[a-z2-7]{16}_[a-z2-7]{52}",
+    ),
+    "password": (
+        "://",
+        r"://[^\s/:@\"'<>]{0,100}:(?![$<{*%[]|(?:pass(?:word|wd)?|pw|pwd|secret|xxx+)@)([^\s/@\"'<>]{3,200})@",
+    ),
+    "bearer-token": (
+        "bearer basic",
+        r"(?i:\b(?:bearer|basic)\s{1,3})(?=[A-Za-z._~+/=-]{0,60}\d)([A-Za-z0-9._~+/-]{20,2000}={0,2})",
+    ),
+    "credential": (
+        "token secret passw key credential",
+        r"(?i:(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[\w-]{0,20})"
+        r"[\"']?\s{0,3}(?::|=|:=|=>)\s{0,3}[\"']?(?=[^\s\d]{0,60}\d)(?=[^\sA-Za-z]{0,60}[A-Za-z])"
+        r"([A-Za-z0-9_+/!@#$%^&*~.-]{10,200}={0,2})(?![A-Za-z0-9_(\[{.])",
+    ),
 }
-_REQUIRED_SUBSTRINGS = {  # substrings, in lower case; without one of them the pattern is not tried
-    "private-key": "-----begin",
-    "aws-key": "akia asia agpa aida aroa abia acca",
-    "aws-secret": "aws",
-    "google-key": "aiza",
-    "google-token": "ya29. gocspx- 1//0",
-    "github-token": "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-    "gitlab-token": "glpat- gloas- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- glimt-",
-    "slack-token": "xox xapp-",
-    "slack-hook": "hooks.slack.com",
-    "stripe-key": "k_live_ k_test_ whsec_",
-    "anthropic-key": "sk-ant-",
-    "openai-key": "sk-",
-    "model-key": "gsk_ xai- r8_ pplx-",
-    "hugging-face-token": "hf_ api_org_",
-    "jwt": "eyj",
-    "npm-token": "npm_",
-    "pypi-token": "pypi-age",
-    "sendgrid-key": "sg.",
-    "twilio-key": "sk",
-    "mailgun-key": "key-",
-    "telegram-token": ":aa",
-    "discord-token": ".",
-    "discord-hook": "/api/webhooks/",
-    "azure-key": "key=",
-    "digitalocean-token": "_v1_",
-    "shopify-token": "shpat_ shpca_ shppa_ shpss_",
-    "databricks-token": "dapi",
-    "vault-token": "hvs. hvb. hvr.",
-    "service-key": "pmak- nrak- atatt3x lin_api_ ntn_ sq0 dp.pt. glsa_ figd_ dckr_pat_",
-    "age-key": "age-secret-key-1",
-    "memorist-key": "mst_",
-    "password": "://",
-    "bearer-token": "bearer basic",
-    "credential": "token secret passw key credential",
-}
+"""By the name of a format: substrings in lower case, without one of which no text has it; its pattern."""
 _PATTERNS = tuple(
-    (name, tuple(_REQUIRED_SUBSTRINGS[name].split()), LazyPattern(shape))
-    for name, shape in _SECRET_FORMATS.items()
+    (name, tuple(substrings.split()), LazyPattern(shape))
+    for name, (substrings, shape) in _SECRET_FORMATS.items()
 )
 _SECRET_NAME = LazyPattern(
     r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$"

@@ -37,45 +37,28 @@ UNLIMITED_WIDTH = 1 << 20
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MEASUREMENTS = ("latency_ms", "p50", "p95", "p99")
 _COLUMNS = {
-    "Message": ("seq", "role", "author", "created_at", "text"),
-    "Session": ("id", "user", "agent", "label", "count", "updated_at"),
-    "Agent": ("name", "model", "tools", "active", "version", "prompt"),
-    "NoteVersion": ("version", "operation", "source", "created_at", "text"),
-    "Fact": ("id", "subject", "topic", "status", "valid_from", "valid_to", "statement"),
-    "FactChange": ("at", "action", "source", "fact", "statement"),
-    "Entry": ("id", "agent", "kind", "created_at", "expired", "review", "content"),
-    "Consolidation": ("id", "agent", "status", "created_at", "model", "content"),
-    "Summary": ("number", "covers_from", "covers_to", "tokens", "model", "created_at", "text"),
-    "Ref": ("key", "type", "is_active", "tokens", "created_at", "summary"),
-    "Item": ("area", "key", "value", "version", "expires_at"),
-    "PlacedItem": ("place", "key", "value", "version", "expires_at"),
-    "Match": ("score", "place", "key", "value"),
-    "tuple": ("place",),
-    "Document": ("id", "title", "path", "media", "chunks", "user", "updated_at"),
-    "Passage": ("seq", "title", "page", "text"),
-    "ApiKey": (
-        "id",
-        "name",
-        "permissions",
-        "user",
-        "agent",
-        "expires_at",
-        "last_used_at",
-        "revoked_at",
-    ),
-    "Turn": ("id", "first_seq", "last_seq", "interaction", "created_at"),
-    "AuditRecord": ("number", "at", "who", "what", "subject", "secrets", "request_id"),
-    "Interaction": (
-        "created_at",
-        "route",
-        "model",
-        "latency_ms",
-        "tokens_in",
-        "tokens_out",
-        "cost",
-        "error",
-    ),
+    "Message": "seq role author created_at text",
+    "Session": "id user agent label count updated_at",
+    "Agent": "name model tools active version prompt",
+    "NoteVersion": "version operation source created_at text",
+    "Fact": "id subject topic status valid_from valid_to statement",
+    "FactChange": "at action source fact statement",
+    "Entry": "id agent kind created_at expired review content",
+    "Consolidation": "id agent status created_at model content",
+    "Summary": "number covers_from covers_to tokens model created_at text",
+    "Ref": "key type is_active tokens created_at summary",
+    "Item": "area key value version expires_at",
+    "PlacedItem": "place key value version expires_at",
+    "Match": "score place key value",
+    "tuple": "place",
+    "Document": "id title path media chunks user updated_at",
+    "Passage": "seq title page text",
+    "ApiKey": "id name permissions user agent expires_at last_used_at revoked_at",
+    "Turn": "id first_seq last_seq interaction created_at",
+    "AuditRecord": "number at who what subject secrets request_id",
+    "Interaction": "created_at route model latency_ms tokens_in tokens_out cost error",
 }
+"""The columns of a table of records, by their type; for others, all fields."""
 
 
 def show(value: Any, *, json_wanted: bool) -> None:
@@ -233,11 +216,11 @@ def _show_records(records: Sequence[Any]) -> None:
     if not records:
         print("No results.")
         return
-    names = _COLUMNS.get(type(records[0]).__name__)
-    if names is None:
-        names = tuple(field.name for field in fields(records[0]))
+    names = _COLUMNS.get(type(records[0]).__name__, "").split()
+    if not names:
+        names = [field.name for field in fields(records[0])]
     if "split" in names and not any(record.split for record in records):
-        names = tuple(name for name in names if name != "split")
+        names.remove("split")
     rows = [[_cell(_column(record, name)) for name in names] for record in records]
     print_table(names, rows)
 
