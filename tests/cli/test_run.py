@@ -132,7 +132,7 @@ def stored(url: str) -> Iterator[Callable[[str | bytes], tuple[Scope, str]]]:
 
 def whole(scope: Scope, key: str) -> bytes:
     """Return the stored content, byte for byte."""
-    with scope.refs._open(key) as file:
+    with scope.refs.opening(key) as file:
         return file.read()
 
 

@@ -14,14 +14,14 @@ from typing import TypeVar
 from memorist.base import canonical, ids, limits, masking
 from memorist.base.errors import Invalid, NotFound, TooLarge
 from memorist.base.verbs import verb
-from memorist.kinds.facts.fact import column, read_current
+from memorist.kinds.facts.fact import FactRow, read_current
 from memorist.kinds.kind import Check, Kind, Table
 from memorist.kinds.trust import FOREIGN
 from memorist.search import search_engine
 from memorist.search.index import split_text
 from memorist.search.reindexer import Findable, Place
 from memorist.storage.checksum import checksum
-from memorist.storage.database import Row, Transaction
+from memorist.storage.database import Transaction
 
 MAX_NAME_BYTES = 1_000
 """Maximum size of a name or a type."""
@@ -358,7 +358,7 @@ class Graphs(Kind):
             if not facts:
                 return graph
             rows = read_current(tx, self._graph_user, MAX_FACTS)
-            return _with_facts(graph, [row for row in rows if column(row, "subject") in wanted])
+            return _with_facts(graph, [row for row in rows if row.subject in wanted])
 
         return self._read(work)
 
@@ -533,7 +533,7 @@ def _part(graph: Graph, entities: list[GraphEntity]) -> Graph:
     return Graph(entities, relations)
 
 
-def _with_facts(graph: Graph, rows: Sequence[Row]) -> Graph:
+def _with_facts(graph: Graph, rows: Sequence[FactRow]) -> Graph:
     """Return a graph with facts as observations of their subjects and as relations."""
     entities = list(graph.entities)
     relations = list(graph.relations)
@@ -541,15 +541,15 @@ def _with_facts(graph: Graph, rows: Sequence[Row]) -> Graph:
     for place, entity in enumerate(entities):
         places.setdefault(entity.name, place)
     for row in reversed(rows):
-        subject = column(row, "subject")
+        subject = row.subject
         if subject not in places:
             places[subject] = len(entities)
             entities.append(GraphEntity(subject, FACT_SUBJECT))
         entity = entities[places[subject]]
-        if column(row, "statement") not in entity.observations:
-            texts = [*entity.observations, column(row, "statement")]
+        if row.statement not in entity.observations:
+            texts = [*entity.observations, row.statement]
             entities[places[subject]] = GraphEntity(subject, entity.type, texts)
-        relation = Relation(subject, column(row, "object"), column(row, "predicate"))
+        relation = Relation(subject, row.object, row.predicate)
         if relation.type and relation.target and relation not in relations:
             relations.append(relation)
     return Graph(entities, relations)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memorist.kinds.facts.fact import COLUMNS, FactAction, Status, column, index_rows
+from memorist.kinds.facts.fact import COLUMNS, FactAction, FactRow, Status, fact_rows, index_rows
 from memorist.kinds.trust import PEOPLE
 from memorist.search.index import Index
-from memorist.storage.database import Row, Transaction
+from memorist.storage.database import Transaction
 
 STATEMENTS: tuple[FactAction, ...] = ("added", "supported")
 DECISIONS: tuple[FactAction, ...] = ("confirmed", "retracted")
@@ -156,9 +156,10 @@ def _earlier(first: int | None, second: int | None) -> int | None:
 # -- stored chains -----------------------------------------------------------------------------
 
 
-def find_fact(tx: Transaction, id: str) -> Row | None:
+def find_fact(tx: Transaction, id: str) -> FactRow | None:
     """Return the row of a fact."""
-    return tx.one(f"select {COLUMNS} from facts where tenant = :tenant and id = :id", id=id)
+    row = tx.one(f"select {COLUMNS} from facts where tenant = :tenant and id = :id", id=id)
+    return None if row is None else FactRow(*row)
 
 
 _CHAIN = """with recursive older (id, replaces, is_retracted) as (
@@ -181,14 +182,15 @@ ones if all facts in between are retracted, and the facts that replace these.
 """
 
 
-def read_chain(tx: Transaction, id: str, *, whole: bool = True) -> list[Row]:
+def read_chain(tx: Transaction, id: str, *, whole: bool = True) -> list[FactRow]:
     """Return the rows of a fact, of those that it replaced and of those that replace them."""
-    return tx.all(
+    rows = tx.all(
         f"""{_CHAIN} select {COLUMNS} from facts
             where tenant = :tenant and id in (select id from chain) order by learned_at, id""",
         id=id,
         whole=int(whole),
     )
+    return fact_rows(rows)
 
 
 def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
@@ -208,11 +210,11 @@ def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
         done |= _with_newer(id, links)
         new_states = states(links)
         for row in rows:
-            new = new_states[column(row, "id")]
+            new = new_states[row.id]
             if new != _stored_state(row):
                 _store(tx, index, row, new)
-                if new.status == "active" and column(row, "status") != "active":
-                    activated.append(column(row, "id"))
+                if new.status == "active" and row.status != "active":
+                    activated.append(row.id)
     return activated
 
 
@@ -227,9 +229,9 @@ def _with_newer(id: str, chain: Sequence[Link]) -> set[str]:
     return set(ids)
 
 
-def _links(tx: Transaction, id: str, rows: Sequence[Row]) -> list[Link]:
+def _links(tx: Transaction, id: str, rows: Sequence[FactRow]) -> list[Link]:
     """Return facts with the events that were not undone and whose messages exist."""
-    events: dict[str, list[FactEvent]] = {column(row, "id"): [] for row in rows}
+    events: dict[str, list[FactEvent]] = {row.id: [] for row in rows}
     event_rows = tx.all(
         f"""{_CHAIN} select event.fact_id, action, actor
             from chain cross join fact_events event
@@ -245,29 +247,29 @@ def _links(tx: Transaction, id: str, rows: Sequence[Row]) -> list[Link]:
         events[fact_id].append(FactEvent(action, actor))
     return [
         Link(
-            column(row, "id"),
-            column(row, "valid_from"),
-            column(row, "stated_to"),
-            column(row, "replaces"),
-            column(row, "replaces_how"),
-            bool(column(row, "needs_review")),
-            events[column(row, "id")],
+            row.id,
+            row.valid_from,
+            row.stated_to,
+            row.replaces,
+            row.replaces_how,
+            bool(row.needs_review),
+            events[row.id],
         )
         for row in rows
     ]
 
 
-def _stored_state(row: Row) -> FactState:
+def _stored_state(row: FactRow) -> FactState:
     return FactState(
-        column(row, "status"),
-        bool(column(row, "confirmed")),
-        column(row, "valid_to"),
-        column(row, "replaced_by"),
-        column(row, "replaced_how"),
+        row.status,
+        bool(row.confirmed),
+        row.valid_to,
+        row.replaced_by,
+        row.replaced_how,
     )
 
 
-def _store(tx: Transaction, index: Index, row: Row, state: FactState) -> None:
+def _store(tx: Transaction, index: Index, row: FactRow, state: FactState) -> None:
     values: Mapping[str, object] = {
         "status": state.status,
         "confirmed": int(state.confirmed),
@@ -275,7 +277,7 @@ def _store(tx: Transaction, index: Index, row: Row, state: FactState) -> None:
         "replaced_by": state.replaced_by,
         "replaced_how": state.replaced_type,
     }
-    id = column(row, "id")
+    id = row.id
     tx.send(
         """update facts set status = :status, confirmed = :confirmed, valid_to = :valid_to,
                replaced_by = :replaced_by, replaced_how = :replaced_how

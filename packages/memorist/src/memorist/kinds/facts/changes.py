@@ -15,10 +15,11 @@ from memorist.kinds.facts.fact import (
     LATEST,
     Evidence,
     FactAction,
+    FactRow,
     ReplacementType,
     Topic,
-    column,
     comparison_key,
+    fact_rows,
     index_rows,
     lock_facts,
     read_evidence,
@@ -27,7 +28,7 @@ from memorist.kinds.trust import PEOPLE, PEOPLE_SQL
 from memorist.search.index import Index
 from memorist.storage.checksum import checksum
 from memorist.storage.damage import changed_checksum
-from memorist.storage.database import Row, Transaction
+from memorist.storage.database import Transaction
 from memorist.storage.tables import OF_AGENT_SESSION, Table
 
 _ACTIONS: dict[ReplacementType, FactAction] = {
@@ -234,7 +235,7 @@ class FactStep:
         )
 
 
-def find_duplicates(tx: Transaction, user: str, new: NewFact) -> list[Row]:
+def find_duplicates(tx: Transaction, user: str, new: NewFact) -> list[FactRow]:
     """Return the live facts with the same words that are true at the same time as a new fact.
 
     Active ones come first.
@@ -252,10 +253,10 @@ def find_duplicates(tx: Transaction, user: str, new: NewFact) -> list[Row]:
         earliest=EARLIEST,
         latest=LATEST,
     )
-    live = [row for row in rows if column(row, "status") in ("active", "pending")]
+    live = [row for row in fact_rows(rows) if row.status in ("active", "pending")]
     return sorted(
         live,
-        key=lambda row: (column(row, "status"), column(row, "learned_at"), column(row, "id")),
+        key=lambda row: (row.status, row.learned_at, row.id),
     )
 
 
@@ -305,18 +306,18 @@ def find_denied(
 
 def _require_no_duplicate(tx: Transaction, id: str) -> None:
     row = find_fact(tx, id)
-    if row is None or column(row, "status") != "active":
+    if row is None or row.status != "active":
         return
     same = NewFact(
-        column(row, "subject"),
-        column(row, "statement"),
-        valid_from=column(row, "valid_from"),
-        valid_to=column(row, "valid_to"),
+        row.subject,
+        row.statement,
+        valid_from=row.valid_from,
+        valid_to=row.valid_to,
     )
-    for duplicate in find_duplicates(tx, column(row, "user_id"), same):
-        if column(duplicate, "id") != id and column(duplicate, "status") == "active":
+    for duplicate in find_duplicates(tx, row.user_id, same):
+        if duplicate.id != id and duplicate.status == "active":
             raise Conflict(
-                problem=f"The fact {column(duplicate, 'id')} says the same; forget one of the two first"
+                problem=f"The fact {duplicate.id} says the same; forget one of the two first"
             )
 
 
@@ -327,14 +328,14 @@ def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
         row = find_fact(tx, id)
         if row is None:
             continue
-        older = column(row, "replaces")
+        older = row.replaces
         newer = tx.all(
             "select id, replaces_how from facts where tenant = :tenant and replaces = :id", id=id
         )
         for newer_id, newer_type in newer:
             # A correction or refinement takes the place of this fact; a later change stays a change.
             is_change = newer_type == "changed"
-            replacement_type = newer_type if is_change else column(row, "replaces_how")
+            replacement_type = newer_type if is_change else row.replaces_how
             tx.send(
                 """update facts set replaces = :older, replaces_how = :replacement_type
                    where tenant = :tenant and id = :id""",
@@ -346,7 +347,7 @@ def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
             """update facts set conflicts_with = null
                where tenant = :tenant and user_id = :user and conflicts_with = :id""",
             id=id,
-            user=column(row, "user_id"),
+            user=row.user_id,
         )
         tx.send(
             "delete from fact_events where tenant = :tenant and fact_id = :older and other = :id",
@@ -435,9 +436,9 @@ def has_word_of_person(tx: Transaction, id: str) -> bool:
     return row is not None
 
 
-def require_fact(tx: Transaction, id: str, user: str | None) -> Row:
+def require_fact(tx: Transaction, id: str, user: str | None) -> FactRow:
     """Return the row of a fact of a user (None: of any user); raise NotFound if there is none."""
     row = find_fact(tx, id)
-    if row is None or user not in (None, column(row, "user_id")):
+    if row is None or user not in (None, row.user_id):
         raise NotFound(what="fact", id=id)
     return row

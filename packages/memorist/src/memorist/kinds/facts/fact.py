@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from memorist.base import canonical, clock
 from memorist.base.errors import Invalid, NotFound, TooLarge
@@ -103,21 +103,44 @@ COLUMNS = """id, user_id, agent, subject, statement, predicate, object, topic, v
     confirmed, valid_to, replaced_by, replaced_how"""
 
 
-_NAMES = [name.strip() for name in COLUMNS.split(",")]
-_fact = row_mapper(
-    Fact,
-    columns=_NAMES,
-)
+class FactRow(NamedTuple):
+    """A row of COLUMNS."""
+
+    id: str
+    user_id: str
+    agent: str | None
+    subject: str
+    statement: str
+    predicate: str
+    object: str
+    topic: Topic
+    valid_from: int | None
+    stated_to: int | None
+    source: str
+    confidence: float
+    learned_at: int
+    replaces: str | None
+    replaces_how: str | None
+    conflicts_with: str | None
+    needs_review: int
+    status: Status
+    confirmed: int
+    valid_to: int | None
+    replaced_by: str | None
+    replaced_how: str | None
+
+
+_fact = row_mapper(Fact, columns=FactRow._fields)
+
+
+def fact_rows(rows: Iterable[Row]) -> list[FactRow]:
+    """Return rows of COLUMNS with names."""
+    return [FactRow(*row) for row in rows]
 
 
 def fact(row: Row, evidence: Sequence[Evidence] = ()) -> Fact:
     """Return the record of a row of COLUMNS."""
     return _fact(row, evidence=list(evidence))
-
-
-def column(row: Row, name: str) -> Any:
-    """Return one column of a row of COLUMNS."""
-    return row[_NAMES.index(name)]
 
 
 def from_time(moment: datetime | None, field: str) -> int | None:
@@ -142,9 +165,9 @@ TRUE_AT = """(status = 'active' or (
 """Condition for facts that are true at a time."""
 
 
-def read_current(tx: Transaction, user: str, size: int) -> list[Row]:
+def read_current(tx: Transaction, user: str, size: int) -> list[FactRow]:
     """Return what is true now about a user: confirmed facts first, then new ones."""
-    return tx.all(
+    rows = tx.all(
         f"""select {COLUMNS} from facts
             where tenant = :tenant and user_id = :user and {TRUE_AT}
             order by confirmed desc, learned_at desc, id desc limit :size""",
@@ -154,6 +177,7 @@ def read_current(tx: Transaction, user: str, size: int) -> list[Row]:
         latest=LATEST,
         size=size,
     )
+    return fact_rows(rows)
 
 
 def count_current(tx: Transaction, user: str) -> int:
@@ -300,28 +324,28 @@ def change_position(row: Row) -> list[int | str]:
 # -- index rows --------------------------------------------------------------------------------
 
 
-def index_rows(row: Row) -> list[IndexRow]:
+def index_rows(row: FactRow) -> list[IndexRow]:
     """Return the index rows of a row of COLUMNS; none if the fact can no longer be true.
 
     They expire when the fact ceases to be true.
     """
-    is_replaced = column(row, "status") == "replaced" and column(row, "replaced_how") == "changed"
-    if column(row, "status") != "active" and not is_replaced:
+    is_replaced = row.status == "replaced" and row.replaced_how == "changed"
+    if row.status != "active" and not is_replaced:
         return []
-    subject = column(row, "subject")
+    subject = row.subject
     title = "" if subject == ABOUT_USER else subject
-    valid_from = column(row, "valid_from")
-    if valid_from is not None and valid_from > column(row, "learned_at"):
+    valid_from = row.valid_from
+    if valid_from is not None and valid_from > row.learned_at:
         title = f"{title or 'the user'} from {clock.to_datetime(valid_from):%Y-%m-%d}"
     return [
         IndexRow(
             "facts",
-            column(row, "id"),
-            column(row, "statement"),
-            column(row, "learned_at"),
-            user=column(row, "user_id"),
+            row.id,
+            row.statement,
+            row.learned_at,
+            user=row.user_id,
             title=title,
-            expires_at=column(row, "valid_to"),
+            expires_at=row.valid_to,
         )
     ]
 
@@ -364,5 +388,5 @@ FACT_INDEX = Findable(
     _missing_from_index,
     _stray_in_index,
     _lock_facts,
-    lambda row, _: index_rows(row),
+    lambda row, _: index_rows(FactRow(*row)),
 )

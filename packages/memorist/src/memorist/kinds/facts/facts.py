@@ -55,13 +55,14 @@ from memorist.kinds.facts.fact import (
     Evidence,
     Fact,
     FactChange,
+    FactRow,
     Status,
     Topic,
     change_position,
     checked_text,
-    column,
     comparison_key,
     fact,
+    fact_rows,
     from_time,
     lock_facts,
     lock_messages,
@@ -78,7 +79,7 @@ from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
 from memorist.kinds.tool import Tool
 from memorist.search.query import Hit
-from memorist.storage.database import Row, Transaction
+from memorist.storage.database import Transaction
 
 Subject = Annotated[str, Text(NOT_BLANK.pattern, max_length=MAX_SUBJECT_CHARACTERS)]
 Statement = Annotated[str, Text(NOT_BLANK.pattern, max_length=MAX_STATEMENT_CHARACTERS)]
@@ -224,16 +225,14 @@ class Facts(Kind):
         step = self._step(tx, user)
         known = next(iter(find_duplicates(tx, user, new)), None)
         if known is not None:
-            id = str(column(known, "id"))
+            id = str(known.id)
             if not _is_more_exact(new, known) or self._is_kept_for_people(known):
                 step.support(id, messages)
                 return id
             exact = replace(
                 new,
-                valid_from=new.valid_from
-                if new.valid_from is not None
-                else column(known, "valid_from"),
-                valid_to=new.valid_to if new.valid_to is not None else column(known, "stated_to"),
+                valid_from=new.valid_from if new.valid_from is not None else known.valid_from,
+                valid_to=new.valid_to if new.valid_to is not None else known.stated_to,
             )
             return step.add(
                 exact,
@@ -340,8 +339,9 @@ class Facts(Kind):
                 last_id=last_id,
                 size=size + 1,
             )
-            evidence = read_evidence(tx, [column(row, "id") for row in rows])
-            return [fact(row, evidence[column(row, "id")]) for row in rows]
+            named = fact_rows(rows)
+            evidence = read_evidence(tx, [row.id for row in named])
+            return [fact(row, evidence[row.id]) for row in named]
 
         return make_page(self._read(work, allow_replica=True), size, _position)
 
@@ -373,12 +373,12 @@ class Facts(Kind):
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id, messages)
             self._require_changeable(row)
-            user = column(row, "user_id")
-            new = _correction(row, self._words(statement, column(row, "subject")), changed_at)
+            user = row.user_id
+            new = _correction(row, self._words(statement, row.subject), changed_at)
             duplicate = next(iter(find_duplicates(tx, user, new)), None)
-            if duplicate is not None and column(duplicate, "id") != id:
+            if duplicate is not None and duplicate.id != id:
                 raise Conflict(
-                    problem=f"The fact {column(duplicate, 'id')} says this already; retract this one instead"
+                    problem=f"The fact {duplicate.id} says this already; retract this one instead"
                 )
             self._require_not_denied(tx, user, new)
             newer = self._step(tx, user).add(
@@ -400,7 +400,7 @@ class Facts(Kind):
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id)
             self._require_changeable(row)
-            self._step(tx, column(row, "user_id")).retract(id)
+            self._step(tx, row.user_id).retract(id)
             return self._record(tx, id)
 
         return self._write("retract", work, row={"id": id})
@@ -422,7 +422,7 @@ class Facts(Kind):
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id)
             _require_current(row)
-            self._step(tx, column(row, "user_id")).confirm(id)
+            self._step(tx, row.user_id).confirm(id)
             return self._record(tx, id)
 
         return self._write("confirm", work, row={"id": id})
@@ -440,7 +440,7 @@ class Facts(Kind):
 
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id)
-            self._step(tx, column(row, "user_id")).undo(id)
+            self._step(tx, row.user_id).undo(id)
             return self._record(tx, id)
 
         return self._write("undo", work, row={"id": id})
@@ -459,26 +459,19 @@ class Facts(Kind):
                 not self._is_person and has_word_of_person(tx, id)
             ):
                 raise Conflict(problem=_FOR_PEOPLE)
-            older = tx.one(
-                f"""select {COLUMNS} from facts
-                    where tenant = :tenant and id = :older and replaced_by = :id""",
-                older=column(row, "replaces"),
-                id=id,
-            )
-            if older is not None and column(older, "replaced_how") in ("corrected", "refined"):
-                self._step(tx, column(row, "user_id")).retract(column(older, "id"))
-            elif older is not None and column(older, "replaced_how") == "changed":
+            older = None if row.replaces is None else find_fact(tx, row.replaces)
+            if older is not None and older.replaced_by != id:
+                older = None
+            if older is not None and older.replaced_how in ("corrected", "refined"):
+                self._step(tx, row.user_id).retract(older.id)
+            elif older is not None and older.replaced_how == "changed":
                 tx.send(
                     "update facts set stated_to = valid_to where tenant = :tenant and id = :older",
-                    older=column(older, "id"),
+                    older=older.id,
                 )
-            same_words = [
-                column(link, "id")
-                for link in read_chain(tx, id)
-                if column(link, "statement") == column(row, "statement")
-            ]
+            same_words = [link.id for link in read_chain(tx, id) if link.statement == row.statement]
             delete_facts(tx, self._services.index, same_words)
-            entities.remove_unused(tx, column(row, "user_id"), column(row, "subject"))
+            entities.remove_unused(tx, row.user_id, row.subject)
 
         self._write("forget", work, row={"id": id})
 
@@ -501,7 +494,7 @@ class Facts(Kind):
                     f"""select {CHANGE_COLUMNS} from fact_events event
                         join facts on facts.tenant = :tenant and facts.id = event.fact_id
                         where event.tenant = :tenant and event.fact_id = :id order by number""",
-                    id=column(link, "id"),
+                    id=link.id,
                 )
             ]
             return sorted(read_changes(tx, rows), key=lambda change: change.at)
@@ -623,9 +616,9 @@ class Facts(Kind):
         def work(tx: Transaction) -> list[Fact]:
             rows = [find_fact(tx, hit.id) for hit in hits]
             return [
-                self._record(tx, column(row, "id"))
+                self._record(tx, row.id)
                 for row in rows
-                if row and (column(row, "valid_from") or EARLIEST) <= tx.now
+                if row and (row.valid_from or EARLIEST) <= tx.now
             ]
 
         return Page(self._read(work, allow_replica=True))
@@ -709,19 +702,19 @@ class Facts(Kind):
     def _step(self, tx: Transaction, user: str) -> FactStep:
         return FactStep(tx, self._services.index, self._owner.source, user, agent=self._owner.agent)
 
-    def _get_locked(self, tx: Transaction, id: str, messages: Sequence[Evidence] = ()) -> Row:
+    def _get_locked(self, tx: Transaction, id: str, messages: Sequence[Evidence] = ()) -> FactRow:
         """Return a fact after locking the facts of its user, and the messages to link to it."""
-        user = column(require_fact(tx, id, self._owner.user), "user_id")
+        user = require_fact(tx, id, self._owner.user).user_id
         lock_messages(tx, user, messages)
         lock_facts(tx, user)
         return require_fact(tx, id, user)
 
-    def _is_kept_for_people(self, row: Row) -> bool:
+    def _is_kept_for_people(self, row: FactRow) -> bool:
         """Return whether only a person can change a fact, and the writer is not a person."""
-        decided = column(row, "confirmed") or column(row, "status") == "pending"
+        decided = row.confirmed or row.status == "pending"
         return bool(decided) and not self._is_person
 
-    def _require_changeable(self, row: Row) -> None:
+    def _require_changeable(self, row: FactRow) -> None:
         _require_current(row)
         if self._is_kept_for_people(row):
             raise Conflict(problem=_FOR_PEOPLE)
@@ -738,27 +731,27 @@ class Facts(Kind):
 _FOR_PEOPLE = "A person confirmed this fact, or it waits for review; only a person can change it"
 
 
-def _require_current(row: Row) -> None:
-    status = column(row, "status")
+def _require_current(row: FactRow) -> None:
+    status = row.status
     if status in ("replaced", "retracted"):
-        newer = column(row, "replaced_by")
+        newer = row.replaced_by
         hint = f"; change the fact {newer} instead" if newer else ""
         raise Conflict(problem=f"The fact was already {status}{hint}")
 
 
-def _is_more_exact(new: NewFact, known: Row) -> bool:
+def _is_more_exact(new: NewFact, known: FactRow) -> bool:
     """Return whether a fact with the same words says when it is true, and the known one does not."""
-    begins = new.valid_from is not None and column(known, "valid_from") is None
-    ends = new.valid_to is not None and column(known, "stated_to") is None
+    begins = new.valid_from is not None and known.valid_from is None
+    ends = new.valid_to is not None and known.stated_to is None
     return begins or ends
 
 
-def _correction(row: Row, words: NewFact, changed_at: int | None) -> NewFact:
+def _correction(row: FactRow, words: NewFact, changed_at: int | None) -> NewFact:
     """Return the fact that replaces another; changed_at is None if that was never true."""
-    if words.statement_key == comparison_key(column(row, "statement")):
+    if words.statement_key == comparison_key(row.statement):
         raise Invalid(field="statement", problem="must differ from what the fact says now")
-    valid_from = column(row, "valid_from")
-    valid_to = column(row, "stated_to")
+    valid_from = row.valid_from
+    valid_to = row.stated_to
     if changed_at is not None:
         if valid_from is not None and changed_at < valid_from:
             raise Invalid(field="since", problem="is before the fact became true")
@@ -769,17 +762,17 @@ def _correction(row: Row, words: NewFact, changed_at: int | None) -> NewFact:
     object = _corrected_object(row, words.statement)
     return replace(
         words,
-        predicate=column(row, "predicate") if object else "",
+        predicate=row.predicate if object else "",
         object=object,
-        topic=column(row, "topic"),
+        topic=row.topic,
         valid_from=valid_from,
         valid_to=valid_to,
     )
 
 
-def _corrected_object(row: Row, statement: str) -> str:
+def _corrected_object(row: FactRow, statement: str) -> str:
     """Return the object of a corrected statement that differs from a fact in its object only."""
-    before, mark, after = column(row, "statement").partition(column(row, "object") or "\0")
+    before, mark, after = row.statement.partition(row.object or "\0")
     if not mark or not statement.startswith(before):
         return ""
     rest = statement[len(before) :].rstrip(".! ")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memorist.base import tokens
-from memorist.kinds.facts.fact import ABOUT_USER, TOPICS, column, count_current, read_current
+from memorist.kinds.facts.fact import ABOUT_USER, TOPICS, count_current, read_current
 from memorist.kinds.section import Piece, Section
 from memorist.storage.database import Transaction
 
@@ -31,10 +31,10 @@ def read_profile(tx: Transaction, user: str) -> list[ProfileFact]:
     """Return the facts of a user's profile, the most important first: confirmed, then newest."""
     return [
         ProfileFact(
-            column(row, "id"),
-            column(row, "topic"),
-            _line(column(row, "subject"), column(row, "statement")),
-            bool(column(row, "confirmed")),
+            row.id,
+            row.topic,
+            _line(row.subject, row.statement),
+            bool(row.confirmed),
         )
         for row in read_current(tx, user, MAX_PROFILE_FACTS)
     ]
