@@ -11,8 +11,9 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -346,19 +347,25 @@ INTERFACES: dict[str, Callable[[Setting], Call]] = {
 }
 
 
-def compare_with_library(interface: str, folder: Path) -> None:
-    """Run the story through an interface and through the library, on a database each."""
+def results_of_story(interface: str, folder: Path) -> list[tuple[str, Any]]:
+    """Run the story through an interface, on a database of its own."""
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setenv("MEMORIST_SUMMARY_MODEL", "extractive")
-        stories = []
-        for name in ("library", interface):
-            settings = replace(
-                SETTINGS,
-                database=f"sqlite:///{folder}/{name}.db",
-                tenant="acme",
-                summary_model="extractive",
-            )
-            memory = stack.enter_context(Memory.open(settings=settings))
-            stories.append(run_story(INTERFACES[name](Setting(memory, folder, stack))))
-        for (step, expected), (_, actual) in zip(*stories, strict=True):
-            assert same(actual) == same(expected), step.verb
+        url = f"sqlite:///{folder}/{interface}.db"
+        settings = replace(SETTINGS, database=url, tenant="acme", summary_model="extractive")
+        memory = stack.enter_context(Memory.open(settings=settings))
+        story = run_story(INTERFACES[interface](Setting(memory, folder, stack)))
+        return [(step.verb, same(result)) for step, result in story]
+
+
+@cache
+def _results_of_library() -> list[tuple[str, Any]]:
+    with TemporaryDirectory() as folder:
+        return results_of_story("library", Path(folder))
+
+
+def compare_with_library(interface: str, folder: Path) -> None:
+    """Run the story through an interface, and compare each result with that of the library."""
+    results = results_of_story(interface, folder)
+    for actual, expected in zip(results, _results_of_library(), strict=True):
+        assert actual == expected

@@ -36,7 +36,7 @@ for interface in ("rest", "mcp", "terminal"):
     folder = Path(interface)
     folder.mkdir()
     compare_with_library(interface, folder)
-check_isolation("rest", "tenant")
+check_isolation("rest", ["tenant"])
 check_isolation("rest", "user")
 
 url = "sqlite:///bookmarks.db"
