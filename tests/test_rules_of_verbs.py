@@ -185,8 +185,8 @@ def test_pages_are_complete_and_in_order(
                 times = [time_of(record) for record in complete]
                 assert times == sorted(times, reverse=True), endpoint.name
         assert longest > 3, endpoint.name
-        for limit in (0, 1001, "5", True):
-            invalid("limit", verb, **arguments, limit=limit)
+        for wrong in (0, 1001, "5", True):
+            invalid("limit", verb, **arguments, limit=wrong)
         for after in ("nonsense", "é", 5, "!"):
             invalid("after", verb, **arguments, after=after)
 
@@ -218,7 +218,7 @@ def test_of_writers_that_expect_one_version_one_wins(open_memory: Callable[..., 
                 return []
 
         with ThreadPoolExecutor(WRITERS) as pool:
-            results = sum(pool.map(write, range(WRITERS)), [])
+            results: list[Any] = sum(pool.map(write, range(WRITERS)), [])
         # The same decision about an entry may be made twice.
         assert results, endpoint.name
         assert all(result == results[0] for result in results), endpoint.name

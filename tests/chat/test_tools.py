@@ -198,27 +198,6 @@ def test_entries_saved_after_a_search_result_have_its_trust(
         assert other.me.entries.list(search="good").items[0].review == review
 
 
-def test_changes_by_a_model_are_audited(talk: Any) -> None:
-    """Each change of a tool under the name of its action, beside the turn."""
-    chat = talk(
-        calling(
-            ("save_to_core", {"content": "Tea."}),
-            ("search_memory", {"query": "Tea"}),
-            ("set_state", {"key": "mood", "value": 1}),
-            ("manage_long_term_memory", {"operation": "append", "content": "More."}),
-            ("manage_long_term_memory", {"operation": "delete_all_notes"}),
-        ),
-        "Done.",
-    )
-    chat.say(key="k", caller=caller("read", "write", "delete"))
-    assert chat.record() == ["chat", "entries_add", "state_set", "notes_append", "notes_clear"]
-    assert {row.request_id for row in chat.memory.scope(tenant="acme").admin.audit.list()} == {
-        "request-1"
-    }
-    assert chat.say(key="k", caller=caller("read", "write", "delete")).again
-    assert len(chat.record()) == 5
-
-
 def test_oversized_arguments_are_not_run(talk: Any) -> None:
     """The turn is stored, and the model gets the reason."""
     long = {"content": "x" * (2 << 20)}

@@ -51,25 +51,6 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert memory.tenants() == ["acme"]
 
 
-def test_verbs_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--database", f"sqlite:///{tmp_path}/a.db"]
-    mine = ["--user", "ada", "--agent", "scout", *where]
-    assert main(["agents", "add", "scout", *where]) == 0
-    assert main(["entries", "add", "Ada likes tea.", *mine]) == 0
-    assert main(["notes", "append", "Ada likes tea.", *mine]) == 0
-    assert main(["facts", "add", "The user likes tea.", *mine]) == 0
-    file = tmp_path / "tea.md"
-    file.write_text("Tea needs water.")
-    assert main(["documents", "add", str(file), *mine]) == 0
-    assert main(["facts", "list", *mine]) == 0
-    capsys.readouterr()
-    assert main(["audit", "--json", *where]) == 0
-    records = json.loads(capsys.readouterr().out)["data"][::-1]
-    names = ["agents_add", "entries_add", "notes_append", "facts_add", "documents_add"]
-    assert [record["what"] for record in records] == names
-    assert {record["who"] for record in records} == {f"cli:{getpass.getuser()}"}
-
-
 def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     for name in ("one", "two", "three"):

@@ -72,34 +72,6 @@ def test_a_second_process_reads_exactly_what_the_first_wrote(process: Run) -> No
     assert message["content"] == {"text": "Grüß\nGott 👋"}
 
 
-@pytest.mark.slow_on_postgres
-@BOTH
-def test_a_conversation(run: Run) -> None:
-    session = answer(run("memorist sessions resume --user ada --agent scout --json"))
-    again = run(f"memorist sessions resume {session['id']} --user ada --agent scout --json")
-    assert answer(again)["id"] == session["id"]
-    append = f'memorist messages append {session["id"]} user "Grüß Gott 👋" --key k --json'
-    first = answer(run(append))
-    assert answer(run(append)) == first
-    assert first["content"] == {"text": "Grüß Gott 👋"}
-    run(f"memorist messages append {session['id']} assistant -", stdin="two\nlines\n")
-    run(f'memorist messages append {session["id"]} tool \'{{"a": 1.0, "b": 1e2}}\' --as-json')
-    window = run(f"memorist messages window {session['id']} --last 5 --json")
-    assert [message["content"] for message in json.loads(window.stdout)] == [
-        {"text": "Grüß Gott 👋"},
-        {"text": "two\nlines"},
-        {"a": 1.0, "b": 1e2},
-    ]
-    page = answer(run(f"memorist messages list {session['id']} --limit 2 --json"))
-    rest = answer(
-        run(f"memorist messages list {session['id']} --limit 2 --after {page['next']} --json")
-    )
-    assert [m["seq"] for m in [*page["data"], *rest["data"]]] == [1, 2, 3]  # type: ignore[misc]
-    assert rest["next"] is None
-    shown = run(f"memorist messages window {session['id']}")
-    assert "Grüß Gott" in shown.stdout
-
-
 @pytest.mark.parametrize(
     ("command", "status", "names"),
     [

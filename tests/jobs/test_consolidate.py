@@ -179,15 +179,6 @@ def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
     assert [call.error for call in scope_of(memory).interactions.list()] == [""] * 8
 
 
-def test_invalid_answers_are_not_retried_forever(opened: Open, now: Now) -> None:
-    """At most three times, however many rounds there are."""
-    model = ScriptedModel("nonsense")
-    memory = opened("propose", model)
-    journals(memory, now, "scout")
-    assert [consolidate.run(memory.services, "acme").failed for _ in range(5)] == [1, 1, 1, 0, 0]
-    assert len(model.requests) == 3
-
-
 def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
     """A call's timeout and half a minute; a worker that loses it stops, and its results stay."""
     ends: list[int] = []
@@ -235,20 +226,6 @@ def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
         consolidate.run(memory.services, "acme")
 
 
-def test_every_model_call_is_recorded(opened: Open, now: Now) -> None:
-    """With its cost, also when it failed."""
-    memory = opened("propose", ScriptedModel(first_of, cost=0.25))
-    journals(memory, now, "scout")
-    consolidate.run(memory.services, "acme")
-    (call,) = scope_of(memory, None, "scout").interactions.list()
-    assert (call.route, call.model, call.cost, call.error) == ("consolidate", "scripted", 0.25, "")
-    failing = opened("propose", FailingModel())
-    journals(failing, now, "critic")
-    assert consolidate.run(failing.services, "acme").failed == 1
-    (call,) = scope_of(memory, None, "critic").interactions.list()
-    assert (call.model, call.error[:16]) == ("failing", "ModelUnavailable")
-
-
 def test_work_of_another_process_is_skipped(opened: Open, now: Now) -> None:
     """By lease, which is released, also after a failure."""
     model = ScriptedModel(first_of)
@@ -276,19 +253,6 @@ def test_six_concurrent_workers_call_the_model_once(opened: Open, now: Now) -> N
     for me in scopes:
         assert statuses(me) == ["accepted"]
         assert me.entries.counts() == {"core": 1, "journal": 1}
-
-
-def test_without_a_model_the_rule_is_used(opened: Open, now: Now) -> None:
-    memory = opened("accept")
-    me = scope_of(memory, None, "scout")
-    me.entries.add("The ferry to Porto costs 80 euros.")
-    now.micros += 1
-    me.entries.add("Ada booked the ferry to Porto.")
-    now.pass_days(6)
-    assert consolidate.run(memory.services, "acme") == JobResult(done=1)
-    assert [entry.content for entry in me.entries.list(kind="core")] == [
-        "The ferry to Porto costs 80 euros. Ada booked the ferry to Porto."
-    ]
 
 
 def test_consolidation_is_a_job_of_the_worker(opened: Open, now: Now) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from memorist import Memory, NewMessage, Scope
 from memorist.base import clock
-from memorist.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound, Unreachable
+from memorist.base.errors import Busy, ModelUnavailable, NotFound, Unreachable
 from memorist.jobs import session_marks, summarize
 from memorist.jobs.backlog import count_backlog
 from memorist.jobs.job import MAX_ERRORS, JobResult
@@ -337,29 +337,6 @@ def test_the_built_in_summarizer_works_without_models(open_memory: Open) -> None
 def test_results_add_up_with_bounded_errors() -> None:
     many = sum((JobResult(1, 2, 3, ("e",)) for _ in range(30)), JobResult())
     assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MAX_ERRORS)
-
-
-def test_a_direct_fold_is_recorded_too(open_memory: Open) -> None:
-    """A failed call included; for the user and agent of the scope."""
-    memory = with_model(
-        open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5)
-    )
-    me = scope_of(memory, "ada", "scout")
-    fill(me, "long", 41)
-    raised(BadAnswer, me.summaries.fold, "long")
-    me.summaries.fold("long")
-    results = [
-        (
-            interaction.route,
-            interaction.model,
-            interaction.cost,
-            interaction.session,
-            interaction.user,
-            interaction.agent,
-        )
-        for interaction in me.interactions.list()
-    ]
-    assert results == [("summary", "m", 0.5, "long", "ada", "scout")] * 2
 
 
 class Odd:

@@ -349,30 +349,6 @@ def test_a_key_of_one_user_is_for_that_user_only(local_memory: Memory) -> None:
     assert local_memory.scope(tenant="acme", user="ada").state.get("k").value == 1
 
 
-def test_tool_calls_are_audited(local_memory: Memory) -> None:
-    """Under the same action names as over REST."""
-
-    async def use() -> None:
-        async with inside(local_memory) as client:
-            await call_ok(client, "save_to_core", content="I like maps.")
-            await call_ok(client, "manage_long_term_memory", operation="append", content="x")
-            await call_ok(client, "set_state", key="k", value=1)
-            await call_ok(client, "remove_state", key="k")
-            await call_ok(client, "search_memory", query="maps")
-        async with inside(local_memory, "all") as client:
-            await call_ok(client, "entries_add", content="y", kind="core")
-
-    run(use())
-    rows = local_memory.database.read(
-        "acme",
-        lambda tx: tx.all("select what, who from audit where tenant = :tenant order by number"),
-    )
-    assert [tuple(row) for row in rows] == [
-        (what, "a test")
-        for what in ("entries_add", "notes_append", "state_set", "state_remove", "entries_add")
-    ]
-
-
 def test_tools_that_change_memory_are_audited_under_the_names_of_endpoints(
     local_memory: Memory,
 ) -> None:

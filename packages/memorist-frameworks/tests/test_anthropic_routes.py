@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any
 
 import anthropic
-import anyio
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
+from anthropic import Anthropic
 
 from memorist import Memory
 from memorist.admin.principal import PERMISSIONS
@@ -458,38 +457,6 @@ def test_ownership_of_stores(server: Server) -> None:
     with pytest.raises(anthropic.AuthenticationError) as refused:
         Anthropic(base_url=server.url, api_key="wrong", max_retries=0).beta.memory_stores.list()
     assert refused.value.type == "authentication_error"
-
-
-@one_engine
-def test_the_asynchronous_client(server: Server) -> None:
-    """The same operations, awaited; lists paginate automatically."""
-
-    async def use_client() -> list[str]:
-        async with AsyncAnthropic(
-            base_url=server.url, api_key=server.key(), max_retries=0
-        ) as client:
-            stores = client.beta.memory_stores
-            store = await stores.create(name="Shared")
-            for number in range(5):
-                created = await stores.memories.create(store.id, path=f"/{number}", content="x")
-            await stores.memories.update(created.id, memory_store_id=store.id, content="y")
-            await stores.memories.delete(created.id, memory_store_id=store.id)
-            assert [
-                version.operation
-                async for version in stores.memory_versions.list(
-                    store.id, memory_id=created.id, limit=2
-                )
-            ] == [
-                "deleted",
-                "modified",
-                "created",
-            ]
-            results = [item.path async for item in stores.memories.list(store.id, limit=2)]
-            await stores.archive(store.id)
-            await stores.delete(store.id)
-            return results
-
-    assert anyio.run(use_client) == ["/0", "/1", "/2", "/3"]
 
 
 @one_engine

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langgraph_sdk import get_client, get_sync_client
-from langgraph_sdk.client import LangGraphClient, SyncLangGraphClient
+from langgraph_sdk import get_sync_client
+from langgraph_sdk.client import SyncLangGraphClient
 from langgraph_sdk.errors import (
     AuthenticationError,
     PermissionDeniedError,
@@ -91,26 +90,6 @@ def test_the_client_puts_searches_and_deletes(client: SyncLangGraphClient, memor
     store.delete_item(["memories", "ada"], key="name")
     assert store.get_item(["memories", "ada"], key="name") is None
     assert [finding for finding in memory.verify() if finding.problem] == []
-
-
-@one_engine
-def test_the_asynchronous_client(address: str, memory: Memory) -> None:
-    text = key(memory)
-
-    async def use_client() -> None:
-        client: LangGraphClient = get_client(url=address, api_key=text, headers=ADA)
-        await asyncio.gather(
-            *(client.store.put_item(["a", str(n % 3)], f"k{n}", {"n": n}) for n in range(30))
-        )
-        result = await client.store.search_items(["a"], limit=100)
-        assert {element["value"]["n"] for element in result["items"]} == set(range(30))
-        assert len((await client.store.list_namespaces(prefix=["a", "*"]))["namespaces"]) == 3
-        item = await client.store.get_item(["a", "1"], "k1", refresh_ttl=False)
-        assert item["value"] == {"n": 1}
-        await client.store.delete_item(["a", "1"], "k1")
-        assert await client.store.get_item(["a", "1"], "k1") is None
-
-    asyncio.run(use_client())
 
 
 @one_engine

@@ -224,26 +224,6 @@ def test_equivalence_with_the_sqlite_session(memory: Memory, steps: list[tuple[s
     asyncio.run(compare_sessions(memory, steps))
 
 
-def test_equivalence_with_the_sqlite_session_on_every_engine(memory: Memory) -> None:
-    steps: list[tuple[str, Any]] = [
-        ("pop", None),
-        ("clear", None),
-        ("add", ITEMS),
-        ("get", 3),
-        ("pop", None),
-        ("add", []),
-    ]
-    steps += [
-        ("add", ITEMS[:2]),
-        ("get", None),
-        ("clear", None),
-        ("get", None),
-        ("add", ITEMS * 10),
-        ("get", None),
-    ]
-    asyncio.run(compare_sessions(memory, steps))
-
-
 async def compare_sessions(memory: Memory, steps: list[tuple[str, Any]]) -> None:
     theirs: Any = SQLiteSession("talk")
     ours = session(memory, uuid.uuid4().hex)

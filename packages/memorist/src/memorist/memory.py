@@ -360,8 +360,9 @@ Scope.verbs = collect_verbs(Scope)
 
 def _searchable(kinds: Sequence[str]) -> list[str]:
     """Return kind names without duplicates; raise Invalid for a kind that cannot be searched."""
-    is_one = isinstance(kinds, str) or not isinstance(kinds, Iterable)
-    names = [kinds] if is_one else list(dict.fromkeys(kinds))
+    if isinstance(kinds, str) or not isinstance(kinds, Iterable):
+        kinds = [kinds]
+    names = list(dict.fromkeys(kinds))
     unknown = [name for name in names if name not in SEARCHABLE_KINDS]
     if names and not unknown:
         return names
