@@ -18,7 +18,7 @@ from memorist.admin.users import Users
 from memorist.admin.webhooks import Webhooks
 from memorist.api.endpoints import ADMIN_ENDPOINTS
 from memorist.api.invoke import invoke
-from memorist.base.errors import Forbidden, NotFound, Unauthorized
+from memorist.base.errors import Forbidden, Unauthorized
 from memorist.base.verbs import Endpoint, declared_verb
 from memorist.jobs.jobs import Jobs
 from memorist.mcp.endpoint_tools import EndpointTools
@@ -120,15 +120,12 @@ def test_mcp_offers_administration_to_administrators_only(memory: Memory) -> Non
     assert offered(caller(user="ada")) == set()
     assert offered(caller(agent="scout")) == set()
     assert offered(caller(PERMISSIONS - {"admin"})) == set()
-    key, text = create_key(memory, "acme", "x", ["read"])
+    create_key(memory, "acme", "x", ["read"])  # now there is such a tenant
     run = declared_verb(Jobs.run).name
     with pytest.raises(Forbidden):
         tools.call(McpCaller(memory, caller(user="ada")), run, {})
     assert tools.call(McpCaller(memory, caller()), run, {})
-    revoke = declared_verb(ApiKeys.revoke).name
-    with pytest.raises(NotFound):
-        tools.call(McpCaller(memory, caller()), revoke, {"id": key.id})
-    assert KeyChecker(memory.database).authenticate(text)
+    assert tools.schema(declared_verb(ApiKeys.revoke).name) is None
 
 
 @one_engine
