@@ -174,6 +174,31 @@ def test_a_session_gets_its_own_messages_only_after_compaction(
     assert ANSWER in answer["hookSpecificOutput"]["additionalContext"]
 
 
+@pytest.mark.parametrize("place", ["behind the first 1,000 characters", "in the oldest of ten"])
+def test_a_prompt_recalls_what_the_start_did_not_show(hooks: Hooks, place: str) -> None:
+    """After compaction, the host has only what the start showed it."""
+    fact = "The licence key of the map tiles expires on 14 March."
+    filler = [f"Heron {n} flew over the {n}th lake. " * 28 for n in range(10)]
+    if place == "in the oldest of ten":
+        filler[0] += fact
+    else:
+        filler[8] = filler[8] * 2 + fact
+
+    def fill(scope: Scope) -> None:
+        scope.sessions.add("claude-code-s1")
+        for text in filler:
+            scope.messages.append("claude-code-s1", "user", text)
+
+    hooks.read(fill)
+    hooks.call("claude-code", "SessionStart", source="compact")
+    answer = hooks.call(
+        "claude-code",
+        "UserPromptSubmit",
+        prompt="When does the licence key of the map tiles expire?",
+    )
+    assert "14 March" in answer["hookSpecificOutput"]["additionalContext"]
+
+
 def test_a_prompt_recalls_what_is_about_it(hooks: Hooks) -> None:
     def fill(scope: Scope) -> None:
         scope.sessions.add("old")

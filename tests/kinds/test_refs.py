@@ -482,7 +482,7 @@ def test_a_query_is_limited_by_processor_time_and_by_the_clock(
     assert "time limit" not in me.refs.get(key, **query).more  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("content", ["", " \n"])
+@pytest.mark.parametrize("content", ["", " \n", "\u200b\u00a0"])
 def test_a_blank_content_is_refused(me: Scope, content: str) -> None:
     answer = tool(me, "store_memory")(content=content, description="nothing")
     assert answer == {"error": "content: must not be blank."}

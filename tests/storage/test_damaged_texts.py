@@ -116,6 +116,15 @@ def test_invalid_json_is_named_where_it_is_read(
     )
 
 
+def test_a_search_names_the_message_that_it_cannot_decode(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search reads only a part of the content."""
+    change(file, "messages", "content", "seq = 7", b'{"text":"a\xff heron"}')
+    assert main(["context", "--session", "trip", "--message", "heron", "--json"]) == 5
+    assert error_of(capsys)["details"]["record"] == "messages session_id=trip seq=7 of tenant acme"
+
+
 @pytest.fixture
 def populated(tmp_path: Path) -> Path:
     path = tmp_path / "populated.db"

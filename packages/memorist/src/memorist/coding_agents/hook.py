@@ -56,6 +56,10 @@ MAX_NOTES_CHARACTERS = 3_000
 MAX_SUMMARY_CHARACTERS = 1_500
 MAX_MESSAGE_CHARACTERS = 1_000
 LAST_MESSAGES = 10
+MIN_MESSAGES_CHARACTERS = (
+    START_CHARACTERS - MAX_ENTRIES_CHARACTERS - MAX_NOTES_CHARACTERS - MAX_SUMMARY_CHARACTERS
+)
+"""The start shows at least this much of the last messages."""
 PROMPT_TOKENS = 1_000
 BATCH_MESSAGES = 100
 LABEL_CHARACTERS = 60
@@ -260,24 +264,17 @@ def _recall_start(scope: Scope, session: str, source: str) -> str:
     last = known or _newest_session(scope)
     if last is not None and (known is None or source == "compact"):
         texts.append(last.summary[:MAX_SUMMARY_CHARACTERS])
-        room = START_CHARACTERS - sum(map(len, texts))
-        messages: list[str] = []
-        for message in reversed(_last_messages(scope, last)):
-            text = f"{message.role}: {message.text[:MAX_MESSAGE_CHARACTERS]}"
-            room -= len(text)
-            if room < 0:
-                break
-            messages.insert(0, text)
-        if messages:
-            texts += ["The end of the last conversation:", *messages]
+        shown = _shown_at_start(scope, last, START_CHARACTERS - sum(map(len, texts)))
+        if shown:
+            texts += ["The end of the last conversation:", *(text for _, text in shown)]
     return _render(texts)
 
 
 def _recall_prompt(scope: Scope, session: str, prompt: str) -> str:
     """Return what is remembered about a prompt.
 
-    Only the last messages of the host's own session are left out. The host has those, even after
-    compaction, when it gets them at the start.
+    Only the last messages of the host's own session are left out, if the start shows them whole: the
+    host has those even after compaction.
     """
     from memorist.context import recall
     from memorist.kinds.section import Ask
@@ -286,7 +283,12 @@ def _recall_prompt(scope: Scope, session: str, prompt: str) -> str:
     if not prompt or prompt.startswith("/"):
         return ""
     known = _session(scope, session)
-    shown = [f"messages {message.seq}" for message in _last_messages(scope, known)]
+    at_start = [] if known is None else _shown_at_start(scope, known, MIN_MESSAGES_CHARACTERS)
+    shown = [
+        f"messages {message.seq}"
+        for message, _ in at_start
+        if len(message.text) <= MAX_MESSAGE_CHARACTERS
+    ]
     ask = Ask(session, prompt)
     return _render([recall.recalled_text(scope.services, scope.owner, ask, PROMPT_TOKENS, shown)])
 
@@ -304,11 +306,17 @@ def _newest_session(scope: Scope) -> Session | None:
     return newest[0] if newest else None
 
 
-def _last_messages(scope: Scope, session: Session | None) -> Sequence[Message]:
-    """Return the last messages of a session, oldest first."""
-    if session is None:
-        return []
-    return scope.messages.window(session.id, last=LAST_MESSAGES, turns_only=True)
+def _shown_at_start(scope: Scope, session: Session, room: int) -> list[tuple[Message, str]]:
+    """Return the last messages of a session that fit into `room` characters, with their lines."""
+    last = scope.messages.window(session.id, last=LAST_MESSAGES, turns_only=True)
+    shown: list[tuple[Message, str]] = []
+    for message in reversed(last):
+        text = f"{message.role}: {message.text[:MAX_MESSAGE_CHARACTERS]}"
+        room -= len(text)
+        if room < 0:
+            break
+        shown.insert(0, (message, text))
+    return shown
 
 
 def _render(texts: Sequence[str]) -> str:

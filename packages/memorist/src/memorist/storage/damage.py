@@ -100,8 +100,26 @@ def find_damage(database: Scannable, tenant: str, error: ValueError) -> CorruptR
                 named = dict(zip(table.key, row, strict=False))
                 return CorruptRecord(record=f"{name_record(table, named)} of tenant {tenant}")
     if isinstance(error, UnicodeDecodeError) and _is_raised_by_reader(error.__traceback__):
-        return CorruptRecord(record=f"a record of tenant {tenant}")
+        # The statement read a part of a text.
+        record = _find_undecodable(database, tenant) or "a record"
+        return CorruptRecord(record=f"{record} of tenant {tenant}")
     return None
+
+
+def _find_undecodable(database: Scannable, tenant: str) -> str | None:
+    """Return the name of the first record of a tenant with a text that cannot be decoded."""
+
+    def find(tx: Transaction) -> str | None:
+        for table in database.checked_tables:
+            for row in tx.each(table.texts()):
+                _, texts = _checksum_and_texts(table, tuple(row.values()))
+                try:
+                    b"\n".join(texts).decode()
+                except UnicodeDecodeError:
+                    return name_record(table, row)
+        return None
+
+    return database.read(tenant, find, long=True)
 
 
 def _is_raised_by_reader(traceback: TracebackType | None) -> bool:

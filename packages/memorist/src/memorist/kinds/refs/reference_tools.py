@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memorist.base import tokens
+from memorist.base import canonical, tokens
 from memorist.base.errors import Invalid, NotFound
 from memorist.content import placeholder
 from memorist.kinds.refs.reference import Ref
@@ -105,7 +105,7 @@ def tools(
     """Return the tools, over the verbs that do the work; `action` is for the audit log."""
 
     def store(content: str, description: str, type: str = "note") -> ToolOutput:
-        if not content.strip():
+        if not canonical.is_visible(content):
             raise Invalid(field="content", problem="must not be blank")
         ref = add(content, description, type)
         return {"success": True, "memory_key": ref.key, "placeholder": ref.placeholder}
