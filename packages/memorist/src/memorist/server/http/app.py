@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
-from importlib.util import find_spec
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
-from starlette.routing import Route
 
 from memorist.api import problem
 from memorist.base import limits
 from memorist.memory import Memory
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.middleware import ProtectionMiddleware, enough_threads
+from memorist.server.http.middleware import ProtectionMiddleware, set_thread_limit
 from memorist.server.http.routing import starlette_routes
 from memorist.server.observe import health, metrics
 from memorist.server.observe.measuring import RequestLog, client_disconnected, observe
 from memorist.server.process import background
-from memorist.server.process.lifespan import lifespan
 from memorist.server.routes import (
     chat_routes,
     conversation_routes,
     docs_page,
     event_routes,
     export_route,
+    mcp_mount,
     model_routes,
     route_sets,
     sign_in,
@@ -34,11 +34,6 @@ from memorist.server.routes import (
     web_app,
 )
 from memorist.server.routes.running_turns import FINISHING_SHARE, RunningTurns
-
-if find_spec("mcp"):  # a separate extra: other libraries need an older version
-    from memorist.server.routes import mcp_mount
-else:
-    mcp_mount = None  # type: ignore[assignment]
 
 
 def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
@@ -54,7 +49,6 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     observe(memory, counters)
     job_threads = background.job_threads(memory, counters.worked)
     memory.services.writer.listen(partial(authenticator.forget_changed, on_erasure=turns.forget))
-    mcp_servers = mcp_mount.servers(authenticator) if mcp_mount else {}
     handlers = verb_routes.handlers(authenticator)
     api = [
         *verb_routes.routes(handlers),
@@ -66,14 +60,23 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
         *sign_in.routes(authenticator),
         *model_routes.routes(authenticator),
     ]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with (
+            turns.during(stopping, limits.STOP_SECONDS * FINISHING_SHARE),
+            background.running(job_threads if jobs else ()),
+        ):
+            set_thread_limit()
+            yield
+
     app = Starlette(
         routes=[
             *starlette_routes(api),
             *health.ROUTES,
             *metrics.routes(authenticator, counters),
             *docs_page.routes(authenticator),
-            *(Route(path, server) for path, server in mcp_servers.items()),
-            *(mcp_mount.metadata_routes(authenticator) if mcp_mount else ()),
+            *mcp_mount.routes(authenticator),
             *web_app.routes(),
         ],
         middleware=[
@@ -85,13 +88,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
             404: web_app.not_found,
             ClientDisconnect: client_disconnected,
         },
-        lifespan=lifespan(
-            [
-                partial(turns.during, stopping, limits.STOP_SECONDS * FINISHING_SHARE),
-                partial(background.running, job_threads if jobs else ()),
-                enough_threads,
-            ]
-        ),
+        lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     app.state.memory = memory

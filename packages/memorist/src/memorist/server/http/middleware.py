@@ -11,8 +11,7 @@ import hashlib
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -355,15 +354,12 @@ class ProtectionMiddleware:
         return 0
 
 
-@asynccontextmanager
-async def enough_threads() -> AsyncIterator[None]:
+def set_thread_limit() -> None:
     """Let anyio start a thread for each request that may be in flight, so that none waits for one.
 
     They serve key checks, uploads, MCP and chat. Verbs have their own pool (thread_pool.py).
     """
-    limiter = to_thread.current_default_thread_limiter()
-    limiter.total_tokens = 2 * limits.MAX_IN_FLIGHT + 8
-    yield
+    to_thread.current_default_thread_limiter().total_tokens = 2 * limits.MAX_IN_FLIGHT + 8
 
 
 def _sent_credential(scope: Scope) -> bytes | None:

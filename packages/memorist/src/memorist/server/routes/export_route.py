@@ -6,9 +6,8 @@ tenant is always the key's own. A key bound to one user or agent is rejected.
 
 from __future__ import annotations
 
-import errno
 import tempfile
-from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import IO
 
 from starlette.concurrency import run_in_threadpool
@@ -21,14 +20,12 @@ from memorist.admin.principal import Principal
 from memorist.api import problem
 from memorist.api.route import ApiRoute
 from memorist.base import canonical
-from memorist.base.errors import Full
 from memorist.memory import Memory
 from memorist.server.http.authentication import RequestAuthenticator
 from memorist.server.http.routing import api_route
+from memorist.server.routes.uploads import MAX_BYTES_IN_MEMORY, checking_space, read_chunks
 
 JSON_LINES = "application/jsonl"
-_IN_MEMORY_BYTES = 1 << 20
-_CHUNK_BYTES = 256 << 10
 
 
 def routes(authenticator: RequestAuthenticator) -> list[ApiRoute]:
@@ -41,7 +38,7 @@ def routes(authenticator: RequestAuthenticator) -> list[ApiRoute]:
         file = await run_in_threadpool(
             _exported, authenticator.memory, principal, user, problem.request_id(request)
         )
-        return StreamingResponse(_pieces(file), media_type=JSON_LINES)
+        return StreamingResponse(read_chunks(file), media_type=JSON_LINES)
 
     return [
         api_route(
@@ -66,20 +63,9 @@ def _exported(memory: Memory, principal: Principal, user: str, request_id: str) 
             principal.name, "export", f"users {user}", request_id=request_id
         )
         memory.database.write(principal.tenant, lambda tx: audit.add(tx, record))
-    file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed once sent
-    try:
+    with ExitStack() as stack, checking_space("the export"):
+        file = stack.enter_context(tempfile.SpooledTemporaryFile(MAX_BYTES_IN_MEMORY))
         memory.export(file, tenants=[principal.tenant], user=user)
-    except BaseException as error:  # close the file even if the request is cancelled
-        file.close()
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Full(
-                problem="there is not enough space for the export in the folder for temporary files"
-            ) from None
-        raise
-    file.seek(0)
+        file.seek(0)
+        stack.pop_all()  # the response closes the file
     return file
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        yield from iter(lambda: file.read(_CHUNK_BYTES), b"")

@@ -12,6 +12,7 @@ import gc
 import threading
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -38,19 +39,23 @@ METADATA = "/.well-known/oauth-protected-resource"
 _CALLER = "mcp_caller"
 
 
-def servers(authenticator: RequestAuthenticator) -> dict[str, McpEndpoint]:
-    """Return the MCP servers by path: an agent's tools, `/all` every verb, `/graph` the graph."""
-    return {path: McpEndpoint(authenticator, profile) for path, profile in PATHS.items()}
+def routes(authenticator: RequestAuthenticator) -> list[Route]:
+    """Return the MCP servers, and the routes that say where a client gets a token.
 
-
-def metadata_routes(authenticator: RequestAuthenticator) -> list[Route]:
-    """Return the routes that say where a client gets a token."""
+    `/mcp` has an agent's tools, `/all` every verb, `/graph` the graph. There are none without the
+    package mcp, which is a separate extra: other libraries need an older version.
+    """
+    if find_spec("mcp") is None:
+        return []
 
     async def metadata(request: Request) -> Response:
         return JSONResponse(_metadata(authenticator, request))
 
     paths = (METADATA, *(METADATA + path for path in PATHS))
-    return [Route(path, metadata, methods=["GET"]) for path in paths]
+    return [
+        *(Route(path, McpEndpoint(authenticator, profile)) for path, profile in PATHS.items()),
+        *(Route(path, metadata, methods=["GET"]) for path in paths),
+    ]
 
 
 class McpEndpoint:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 from pydantic import BaseModel
@@ -131,7 +132,7 @@ class DownloadHandler(Handler):
             "Content-Disposition": "attachment",
             "Accept-Ranges": "none",
         }
-        return StreamingResponse(_chunks(file), headers=headers, media_type=OCTETS)
+        return StreamingResponse(read_chunks(file), headers=headers, media_type=OCTETS)
 
 
 async def _spool(request: Request, file: IO[bytes]) -> bytes:
@@ -144,7 +145,7 @@ async def _spool(request: Request, file: IO[bytes]) -> bytes:
         digest.update(data)
         file.write(data)
 
-    try:
+    with checking_space("the upload"):
         async for chunk in request.stream():
             chunks.append(chunk)
             size += len(chunk)
@@ -153,14 +154,21 @@ async def _spool(request: Request, file: IO[bytes]) -> bytes:
                 chunks = []
                 size = 0
         await run_in_threadpool(write, b"".join(chunks))
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise Full(problem="no space left for the upload") from None
     return digest.digest()
 
 
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content of a file in chunks, and close it."""
     with file:
-        while chunk := await run_in_threadpool(file.read, CHUNK_BYTES):
-            yield chunk
+        yield from iter(lambda: file.read(CHUNK_BYTES), b"")
+
+
+@contextmanager
+def checking_space(what: str) -> Iterator[None]:
+    """Raise Full if there is no space left for a temporary file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Full(problem=f"no space left for {what} in the folder for temporary files") from None
