@@ -10,7 +10,6 @@ import base64
 import hashlib
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
@@ -195,7 +194,7 @@ class GuardedRequest:
             self._learn(self, message["status"])
         await self._send_own(message)
 
-    async def answer_preflight(self) -> None:
+    async def respond_to_preflight(self) -> None:
         """Answer a CORS preflight request."""
         await self._send_own(
             {"type": "http.response.start", "status": 204, "headers": _PREFLIGHT_HEADERS}
@@ -307,7 +306,7 @@ class ArrivingBodies:
         self.waiting_long = 0
         """Bodies of long-running requests."""
         self._waiting: dict[GuardedRequest, asyncio.Task[Any]] = {}
-        self._count: Counter[Hashable] = Counter()
+        self._count: dict[Hashable, int] = {}
         """Bodies by key, tenant and address; those of all strangers under None."""
         self._dropped: dict[GuardedRequest, Rejected] = {}
         self._is_scheduled = False
@@ -345,23 +344,24 @@ class ArrivingBodies:
 
     def _take_slot(self, guarded: GuardedRequest) -> tuple[Hashable, Hashable]:
         """Count a body and return the names under which it counts. Raise Rejected over a limit."""
+        count = self._count.get
         principal = guarded.state.get("principal")
         names: tuple[Hashable, Hashable]
         if principal is None:
             names = guarded.peer, None
-            if self._count[guarded.peer] >= MAX_BODIES_PER_ADDRESS:
+            if count(guarded.peer, 0) >= MAX_BODIES_PER_ADDRESS:
                 self._drop_oldest(guarded.peer)
-            elif self._count[None] >= MAX_UNAUTHENTICATED_BODIES:
+            elif count(None, 0) >= MAX_UNAUTHENTICATED_BODIES:
                 self._drop_oldest(None)
         else:
             names = (principal.tenant, principal.name), (principal.tenant,)
             if (
-                self._count[names[0]] >= MAX_BODIES_PER_KEY
-                or self._count[names[1]] >= MAX_BODIES_PER_TENANT
+                count(names[0], 0) >= MAX_BODIES_PER_KEY
+                or count(names[1], 0) >= MAX_BODIES_PER_TENANT
             ):
                 raise too_many_bodies()
         for name in names:
-            self._count[name] += 1
+            self._count[name] = count(name, 0) + 1
         return names
 
     def _drop_oldest(self, peer: str | None) -> None:

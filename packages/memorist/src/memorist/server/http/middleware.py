@@ -135,7 +135,7 @@ class ProtectionMiddleware:
                 and b"access-control-request-method" in headers
                 and scope["method"] == "OPTIONS"
             ):
-                await guarded.answer_preflight()
+                await guarded.respond_to_preflight()
                 return
             if path not in HEALTH:
                 if path != METRICS:

@@ -255,11 +255,9 @@ def _missing_lines(count: int) -> logging.LogRecord:
     )
 
 
-class _DuplicateFilter(logging.Filter):
-    """Drops uvicorn's report of an exception that the request's own line has."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith("Exception in ASGI application")
+def _is_no_duplicate(record: logging.LogRecord) -> bool:
+    """Return whether a record of uvicorn is not the exception that the request's own line has."""
+    return not str(record.msg).startswith("Exception in ASGI application")
 
 
 def configure(settings: Settings, stream: IO[str] | None = None) -> LogQueue:
@@ -268,7 +266,7 @@ def configure(settings: Settings, stream: IO[str] | None = None) -> LogQueue:
     level = LEVELS[settings.log_level]
     handler = LogQueue()
     LogThread(handler, output, LineFormatter(as_json=not output.isatty())).start()
-    handler.addFilter(_DuplicateFilter())
+    logging.getLogger("uvicorn.error").addFilter(_is_no_duplicate)
     for name in ("", *CONFIGURED_LOGGERS):
         logger = logging.getLogger(name)
         for old in list(logger.handlers):
