@@ -16,7 +16,7 @@ from memorist.kinds.trust import Source
 from memorist.models.recording import ModelCall, RecordedModel
 from memorist.search import snippet
 from memorist.search.service_embedder import RecordedEmbedder, ServiceEmbedder
-from memorist.storage.damage import find_damage
+from memorist.storage.damage import raise_damage
 from memorist.storage.tables import Check, Table
 from memorist.storage.writer import Change, RowKey
 
@@ -261,9 +261,7 @@ class Kind:
         try:
             return sent.rows()
         except ValueError as error:
-            if (damage := find_damage(self._database, self._owner.tenant, error)) is None:
-                raise
-            raise damage from error
+            raise_damage(self._database, self._owner.tenant, error)
 
     def _write(
         self,

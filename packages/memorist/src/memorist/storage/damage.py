@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from memorist.base.errors import CorruptRecord, StorageError
 from memorist.storage.checksum import checksum_of_bytes
@@ -77,7 +77,15 @@ class Scannable(Protocol):
         ...
 
 
-def find_damage(database: Scannable, tenant: str, error: ValueError) -> CorruptRecord | None:
+def raise_damage(database: Scannable, tenant: str, error: ValueError) -> NoReturn:
+    """Raise the error that names the damaged record behind an error, or the error itself."""
+    damage = _find_damage(database, tenant, error)
+    if damage is None:
+        raise error
+    raise damage from error
+
+
+def _find_damage(database: Scannable, tenant: str, error: ValueError) -> CorruptRecord | None:
     """Return the error that names the damaged record of an undecodable text; None if it is another.
 
     Scans the tenant's texts for the same bytes in a record whose checksum does not match: the error

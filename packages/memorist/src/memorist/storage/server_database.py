@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from memorist.base.errors import InDoubt, MemoristError, StorageError
-from memorist.storage.damage import find_damage
+from memorist.storage.damage import raise_damage
 from memorist.storage.database import (
     EVERY_TENANT,
     CheckedTable,
@@ -114,9 +114,7 @@ class ServerDatabase:
                     raise InDoubt(problem=error) from error
                 raise
             except ValueError as error:
-                if (damage := find_damage(self, tenant, error)) is None:
-                    raise
-                raise damage from error
+                raise_damage(self, tenant, error)
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 

@@ -395,15 +395,7 @@ class Facts(Kind):
     @verb("POST /facts/{id}/retract", effect="change", example="memorist facts retract 0199…")
     def retract(self, id: Key) -> Fact:
         """Retract a fact that is not true. The fact that it replaced is true again."""
-        canonical.key(id, "id")
-
-        def work(tx: Transaction) -> Fact:
-            row = self._get_locked(tx, id)
-            self._require_changeable(row)
-            self._step(tx, row.user_id).retract(id)
-            return self._record(tx, id)
-
-        return self._write("retract", work, row={"id": id})
+        return self._decide("retract", id, self._require_changeable, FactStep.retract)
 
     @verb(
         "POST /facts/{id}/confirm",
@@ -416,16 +408,8 @@ class Facts(Kind):
 
         Raises Conflict if another active fact has the same words.
         """
-        canonical.key(id, "id")
         self._require_person("confirm a fact")
-
-        def work(tx: Transaction) -> Fact:
-            row = self._get_locked(tx, id)
-            _require_current(row)
-            self._step(tx, row.user_id).confirm(id)
-            return self._record(tx, id)
-
-        return self._write("confirm", work, row={"id": id})
+        return self._decide("confirm", id, _require_current, FactStep.confirm)
 
     @verb(
         "POST /facts/{id}/undo",
@@ -435,15 +419,26 @@ class Facts(Kind):
     )
     def undo(self, id: Key) -> Fact:
         """Undo the last step that changed a fact, also for other facts that the step changed."""
-        canonical.key(id, "id")
         self._require_person("undo a step")
+        return self._decide("undo", id, lambda row: None, FactStep.undo)
+
+    def _decide(
+        self,
+        verb: str,
+        id: str,
+        check: Callable[[FactRow], None],
+        change: Callable[[FactStep, str], None],
+    ) -> Fact:
+        """Change the state of a fact in one step, if it passes a check, and return the fact."""
+        canonical.key(id, "id")
 
         def work(tx: Transaction) -> Fact:
             row = self._get_locked(tx, id)
-            self._step(tx, row.user_id).undo(id)
+            check(row)
+            change(self._step(tx, row.user_id), id)
             return self._record(tx, id)
 
-        return self._write("undo", work, row={"id": id})
+        return self._write(verb, work, row={"id": id})
 
     @verb("DELETE /facts/{id}", effect="forget", example="memorist facts forget 0199…")
     def forget(self, id: Key) -> None:

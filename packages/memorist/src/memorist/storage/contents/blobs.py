@@ -342,10 +342,7 @@ class Blobs:
 
     def collect(self, tenant: str) -> int:
         """Remove unreferenced contents and files left by crashes; return how many."""
-        removed = 0
-        while files := self.database.write(tenant, self._collect_rows, frees_space=True):
-            self.discard(files)
-            removed += len(files)
+        removed = self._remove_all(tenant, self._collect_rows)
         if self.folder is not None:
             removed += self._clear(tenant, self._tenant_place(tenant), GRACE // clock.SECOND)[0]
         return removed
@@ -355,8 +352,12 @@ class Blobs:
 
         They are found by an index; `collect` looks at every content and every file.
         """
+        return self._remove_all(tenant, self._collect_staged_rows)
+
+    def _remove_all(self, tenant: str, release: Work[list[str]]) -> int:
+        """Remove contents in batches until none is left; return how many."""
         removed = 0
-        while files := self.database.write(tenant, self._collect_staged_rows, frees_space=True):
+        while files := self.database.write(tenant, release, frees_space=True):
             self.discard(files)
             removed += len(files)
         return removed

@@ -34,7 +34,7 @@ from memorist.base.errors import (
     StorageError,
 )
 from memorist.base.settings import Settings
-from memorist.storage.damage import find_damage
+from memorist.storage.damage import raise_damage
 from memorist.storage.database import (
     Dialect,
     Finding,
@@ -280,9 +280,7 @@ class PostgresDatabase(ServerDatabase):
                     begin = Begin(_READ, long)
                     result = self._run_on(replica, transaction, begin, work, idempotent=True)
                 except ValueError as error:
-                    if (damage := find_damage(self, tenant, error)) is None:
-                        raise
-                    raise damage from error
+                    raise_damage(self, tenant, error)
                 except (TransientFailure, StorageError) as error:
                     is_of_server = isinstance(error.__cause__, psycopg.Error)
                     if transaction.streams or not is_of_server:

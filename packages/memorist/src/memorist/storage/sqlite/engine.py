@@ -26,7 +26,7 @@ from memorist.base.clock import Clock
 from memorist.base.errors import Full, InDoubt, MemoristError, NetworkDrive, ReadOnly, Unreachable
 from memorist.base.settings import Settings
 from memorist.storage import files
-from memorist.storage.damage import find_damage
+from memorist.storage.damage import raise_damage
 from memorist.storage.database import (
     EVERY_TENANT,
     CheckedTable,
@@ -209,9 +209,7 @@ class SqliteDatabase:
                 lambda connection: work(SqliteTransaction(connection, tenant, self._now()))
             )
         except ValueError as error:
-            if (damage := find_damage(self, tenant, error)) is None:
-                raise
-            raise damage from error
+            raise_damage(self, tenant, error)
 
     def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
         with self._gate:
@@ -267,9 +265,7 @@ class SqliteDatabase:
                         raise
                 return self._group.submit(QueuedWrite(tenant, work, frees_space))  # type: ignore[no-any-return]
         except ValueError as error:
-            if (damage := find_damage(self, tenant, error)) is None:
-                raise
-            raise damage from error
+            raise_damage(self, tenant, error)
 
     def _commit(self, batch: list[QueuedWrite]) -> None:
         """Run the writes in one transaction: failed ones are rolled back, the others committed."""
