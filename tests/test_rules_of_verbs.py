@@ -1,4 +1,4 @@
-"""Rules that follow from the signature of a verb: pages, versions and unknown ids, in every kind."""
+"""Rules that follow from the signature of a verb, in every kind: values, pages, versions, unknown ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from memorist.base.errors import Invalid, NotFound, OutOfOrder, WrongVersion
 from memorist.base.parameters import KEY, OneOf, Range, Texts, annotations_of
 from memorist.base.verbs import Endpoint
 from testkit.clock import Now
-from testkit.databases import SERVERS
 from testkit.examples import KEEP, exported, populate
 from testkit.failures import invalid, raised
 from testkit.interfaces import Setting, library, method, python_values
@@ -57,11 +56,6 @@ LISTS = [
     for endpoint in VERBS.values()
     if parameters(endpoint) >= {"after", "limit"} and endpoint.name not in NO_CURSOR
 ]
-
-
-@pytest.fixture(params=["sqlite", *SERVERS[:1]])
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def time_of(record: Any) -> datetime:

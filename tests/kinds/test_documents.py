@@ -134,9 +134,7 @@ def test_documents_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     assert sorted(titles(scope_of(memory, "ada", "any agent"))) == ["Mine", "Ours"]
     assert me.documents.text(ours.id) == "about us"
     for call in (me.documents.get, me.documents.text, me.documents.passages, me.documents.remove):
-        with pytest.raises(NotFound) as error:
-            call(his.id)
-        assert str(error.value) == f"There is no document {his.id!r}."
+        assert raised(NotFound, call, his.id).id == his.id
     invalid("id", me.documents.remove, ours.id)
     tenant.documents.remove(ours.id)
     assert titles(bob) == ["His"]
