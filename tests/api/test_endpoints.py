@@ -19,6 +19,9 @@ from memorist.kinds.sessions import Sessions
 from memorist.kinds.state import State
 from memorist.memory import ADMIN_KINDS, Scope
 
+FILES_OF_THE_CALLER = {"refs": {"opening"}, "documents": {"add_file", "add_files", "add_data"}}
+"""Public methods that read or return an open file of the calling process: only the library has them."""
+
 
 def public_methods(kind: type) -> set[str]:
     """Return the public methods of a kind that need no open transaction."""
@@ -33,8 +36,9 @@ def public_methods(kind: type) -> set[str]:
 
 @pytest.mark.parametrize("kind", [*KINDS, *ADMIN_KINDS], ids=lambda kind: kind.name)
 def test_every_public_method_is_declared_as_a_verb(kind: type[Kind]) -> None:
-    assert set(kind.verbs) == public_methods(kind)
-    assert kind.verbs
+    of_files = FILES_OF_THE_CALLER.get(kind.name, set())
+    assert set(kind.verbs) | of_files == public_methods(kind)
+    assert kind.verbs or kind.name == "checkpoints"  # memorist-frameworks has its methods
     for name, endpoint in kind.verbs.items():
         assert (endpoint.kind, endpoint.verb) == (kind.name, name)
         assert bool(endpoint.request) == bool(endpoint.example)

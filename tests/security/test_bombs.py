@@ -89,5 +89,5 @@ def test_a_bomb_as_a_reference_is_stored_as_it_is(
         )
         assert response.status_code == 201, name
         assert process.memory_info().rss - before < 200 << 20
-        stored = http.get(f"/api/refs/{response.json()}/content")
+        stored = http.get(f"/api/refs/{response.json()['key']}/content")
         assert stored.content == data
