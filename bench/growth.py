@@ -36,7 +36,7 @@ from memorist.search.embedders import quantise
 from memorist.search.retrieval import session_mark
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Transaction
-from memorist.storage.postgres.row_security import SCHEMA
+from memorist.storage.postgres.roles import SCHEMA
 
 TENANT = "acme"
 USERS = 10

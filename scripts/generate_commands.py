@@ -11,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from memorist.api.endpoints import ADMIN_ENDPOINTS, ADMIN_KIND_HELP, ENDPOINTS, KIND_HELP
-from memorist.api.schemas import method_of
+from memorist.api.endpoints import ADMIN_ENDPOINTS, ADMIN_KIND_HELP, ENDPOINTS, KIND_HELP, method_of
 from memorist.kinds import KINDS
 from memorist.memory import ADMIN_KINDS
 

@@ -25,7 +25,7 @@ from memorist.api.endpoints import ADMIN_KIND_HELP, KIND_HELP
 from memorist.api.parameter_help import parameter_help
 from memorist.base import errors
 from memorist.server.http.app import create_app
-from memorist.server.http.handler import Handler
+from memorist.server.http.verb_handler import VerbHandler
 
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "clients" / "typescript"
@@ -65,7 +65,7 @@ def generate() -> dict[Path, str]:
         document.write_text(json.dumps(api))
         run("types", "--", str(document), "--output", str(output))
         types = name_records(output.read_text())
-        handlers: dict[str, Handler] = app.state.handlers
+        handlers: dict[str, VerbHandler] = app.state.handlers
         verbs = describe_verbs(handlers, Operations(api))
     repeated = exported_names(types) & exported_names(verbs)
     if repeated:
@@ -179,9 +179,9 @@ def _type_of(schema: dict[str, Any]) -> str:
     return " | ".join(types) if all(types) else ""
 
 
-def describe_verbs(handlers: dict[str, Handler], operations: Operations) -> str:
+def describe_verbs(handlers: dict[str, VerbHandler], operations: Operations) -> str:
     """Return a class for each kind of memory, and one for the verbs over all kinds."""
-    by_kind: dict[str, list[Handler]] = {kind: [] for kind in KIND_HELP}
+    by_kind: dict[str, list[VerbHandler]] = {kind: [] for kind in KIND_HELP}
     by_kind |= {kind: [] for kind in ADMIN_KIND_HELP}
     by_kind[""] = []
     for handler in handlers.values():
@@ -218,7 +218,7 @@ def error_codes() -> str:
     return f"{text}\nexport type ErrorCode =\n{lines}\n  | (string & {{}});\n"
 
 
-def describe_arguments(handler: Handler, operations: Operations) -> str:
+def describe_arguments(handler: VerbHandler, operations: Operations) -> str:
     """Return the types of the positional arguments that have a long one, and that of the others."""
     operation = f'"{handler.endpoint.name}"'
     typed_here = option_types(handler)
@@ -235,7 +235,7 @@ def describe_arguments(handler: Handler, operations: Operations) -> str:
     return "\n".join(f"export type {name} = {kind};" for name, kind in types.items())
 
 
-def describe_verb(handler: Handler, operations: Operations) -> str:
+def describe_verb(handler: VerbHandler, operations: Operations) -> str:
     """Return the method of a verb: positional arguments as in Python, the others in an object."""
     endpoint = handler.endpoint
     operation = endpoint.name
@@ -270,7 +270,7 @@ def describe_verb(handler: Handler, operations: Operations) -> str:
     return f"{comment(handler, names)}\n{head}\n    return this.api.{call};\n  }}"
 
 
-def positional_names(handler: Handler) -> dict[str, bool]:
+def positional_names(handler: VerbHandler) -> dict[str, bool]:
     """Return the positional parameters of a verb, and whether each is optional."""
     parameters = list(inspect.signature(handler.method).parameters.values())[1:]
     return {
@@ -280,7 +280,7 @@ def positional_names(handler: Handler) -> dict[str, bool]:
     }
 
 
-def option_types(handler: Handler) -> dict[str, str]:
+def option_types(handler: VerbHandler) -> dict[str, str]:
     """Return the types of options that are easier to write in TypeScript than in the request."""
     types = {}
     hints = get_type_hints(handler.method)
@@ -297,7 +297,7 @@ def option_types(handler: Handler) -> dict[str, str]:
     return types
 
 
-def upload_name(handler: Handler) -> str:
+def upload_name(handler: VerbHandler) -> str:
     """Return the parameter that may be the body of the request itself, or an empty name."""
     if handler.upload_model is None:
         return ""
@@ -306,7 +306,7 @@ def upload_name(handler: Handler) -> str:
     return name
 
 
-def is_page(handler: Handler) -> bool:
+def is_page(handler: VerbHandler) -> bool:
     """Return whether a verb returns one of several pages; the results of a search are one page."""
     signature = inspect.signature(handler.method)
     return str(signature.return_annotation).startswith("Page[") and "after" in signature.parameters
@@ -321,7 +321,7 @@ def fill_path(route: str) -> tuple[str, list[str]]:
     return f"`{filled}`", names
 
 
-def comment(handler: Handler, names: dict[str, bool]) -> str:
+def comment(handler: VerbHandler, names: dict[str, bool]) -> str:
     """Return the documentation of a verb."""
     text = (inspect.getdoc(handler.method) or "").partition("\n\n")[0].replace("\n", " ")
     if not names:
@@ -336,7 +336,7 @@ def method_name(verb: str) -> str:
     return first + "".join(word.title() for word in others)
 
 
-def options_name(handler: Handler) -> str:
+def options_name(handler: VerbHandler) -> str:
     """Return the name of the type of the options of a verb, such as `MessagesAppendOptions`."""
     return f"{class_name(handler.endpoint.name)}Options"
 

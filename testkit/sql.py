@@ -25,7 +25,7 @@ BUILDERS = {
     "memorist_oracle/engine.py health",
     "memorist_oracle/security.py grants",
     "memorist_oracle/security.py policies",
-    "storage/postgres/row_security.py script",
+    "storage/postgres/migration_script.py script",
     "storage/sqlite/maintenance.py reclaim_space",
     "storage/sqlite/maintenance.py script",
     "memorist_oracle/foreign_schema.py read_table",

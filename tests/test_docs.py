@@ -15,7 +15,7 @@ import pytest
 from memorist import Memory
 from memorist.base import errors
 from memorist.base.settings import NAMES
-from memorist.chat.session import USER
+from memorist.chat.enter_session import USER
 from memorist.server.http.app import create_app
 from memorist.storage.transfer.erase import NOT_REACHED
 from testkit.databases import SETTINGS

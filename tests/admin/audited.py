@@ -7,7 +7,7 @@ from typing import Any
 
 from memorist import Memory
 from memorist.admin.audit_log import AuditRecord
-from memorist.admin.idempotency import StoredResponse
+from memorist.admin.stored_responses import StoredResponse
 from memorist.api.rendering import as_json
 
 

@@ -18,8 +18,8 @@ from memorist.admin.audited_writer import (
     is_audited,
     respond_once,
 )
-from memorist.admin.idempotency import StoredResponse
 from memorist.admin.principal import PERMISSIONS, Principal
+from memorist.admin.stored_responses import StoredResponse
 from memorist.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
 from memorist.api.rendering import as_json
 from memorist.base.errors import Conflict, Invalid, NotFound

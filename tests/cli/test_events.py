@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memorist.cli.main import main
-from memorist.jobs import deliver
+from memorist.jobs import deliver_webhooks
 from testkit.receiver import Receiver
 
 
@@ -47,7 +47,7 @@ def test_webhooks_and_events_at_the_terminal(
     assert json.loads(run("webhooks", "dead-letters", id, "--json"))["data"] == []
     assert json.loads(run("webhooks", "replay", id, "--json")) == {"events": 0}
     run("webhooks", "edit", id, "--no-paused")
-    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
+    monkeypatch.setattr(deliver_webhooks, "MAX_TRIES", 1)
     run("state", "set", "theme", "1", "--user", "ada")
     run("state", "set", "theme", "2", "--user", "ada")
     run("jobs", status=7)

@@ -34,7 +34,7 @@ from memorist.base.errors import (
 )
 from memorist.kinds.refs import NewReference
 from memorist.storage.contents import blobs
-from memorist.storage.contents.parts import PART_BYTES, PartsFile, cut, join
+from memorist.storage.contents.content_parts import PART_BYTES, PartsFile, cut, join
 from testkit.databases import SETTINGS, one_engine
 from testkit.failures import raised
 from testkit.limited import Limited

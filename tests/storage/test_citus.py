@@ -24,7 +24,7 @@ from memorist.search.index import Index
 from memorist.search.postgres import CitusEngine, PostgresEngine
 from memorist.storage import migrate
 from memorist.storage.database import Transaction
-from memorist.storage.postgres import citus, engine, row_security
+from memorist.storage.postgres import citus, engine, migration_script, roles
 from testkit.databases import GIVEN_DATABASE, SETTINGS, check_given_database
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def test_every_migration_is_split_between_its_statements() -> None:
     """A split inside a text or a function body would leave an odd number of quotes."""
     for migration in migrate.shipped("postgres"):
         for step in (migration.step(up=True), migration.step(up=False)):
-            script = row_security.script(step, engine.expand_types(step.script))
+            script = migration_script.script(step, engine.expand_types(step.script))
             statements = [re.sub("--.*", "", statement) for statement in citus.split(script)]
             assert len(statements) > 3
             for statement in statements:
@@ -301,10 +301,10 @@ class TestCluster:
                 )  # in the way
                 with pytest.raises(StorageError, match=cluster.worker):
                     open_memory()
-                assert citus.local_tables(cluster.coordinator, row_security.SCHEMA) == ["moods"]
+                assert citus.local_tables(cluster.coordinator, roles.SCHEMA) == ["moods"]
                 worker.execute("drop table memorist.moods")
                 open_memory()
-                assert citus.is_complete(cluster.coordinator, row_security.SCHEMA)
+                assert citus.is_complete(cluster.coordinator, roles.SCHEMA)
             finally:
                 cluster.coordinator.execute("drop table memorist.moods")
                 worker.execute("drop table if exists memorist.moods")

@@ -22,7 +22,7 @@ from memorist.base.errors import Invalid, SchemaTooNew, StorageError
 from memorist.base.settings import Settings
 from memorist.storage import migrate
 from memorist.storage.migrate import Migration
-from memorist.storage.postgres import row_security
+from memorist.storage.postgres import roles
 from testkit.databases import SETTINGS, new_database
 from testkit.rows import LATER, TABLES, fill, hashes, raw, widths
 from testkit.servers import debian_binaries, modern_binaries
@@ -186,7 +186,7 @@ def migration_users(url: str, engine: str) -> Iterator[Settings]:
     owner = f"r_{uuid.uuid4().hex[:12]}"
     parts = conninfo_to_dict(url)
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"create role {owner} login in role {row_security.ROLE}")
+        admin.execute(f"create role {owner} login in role {roles.ROLE}")
         admin.execute(
             f"alter schema memorist owner to {owner}; grant create on database {parts['dbname']} to {owner}"
         )

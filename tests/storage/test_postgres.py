@@ -38,7 +38,7 @@ from memorist.base.errors import (
 from memorist.storage import migrate
 from memorist.storage.database import Transaction
 from memorist.storage.postgres import server
-from memorist.storage.postgres.row_security import ROLE
+from memorist.storage.postgres.roles import ROLE
 from memorist.storage.postgres.server import Begin
 from testkit.databases import SERVERS, SETTINGS, new_database
 from testkit.rows import fill, raw

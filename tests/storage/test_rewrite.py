@@ -15,7 +15,7 @@ import pytest
 from memorist import Memory
 from memorist.base.errors import Busy, Invalid, SettingsError
 from memorist.storage.postgres import rewrite
-from memorist.storage.postgres.row_security import ROLE
+from memorist.storage.postgres.roles import ROLE
 from testkit.commands import Run, answer
 from testkit.databases import SETTINGS, new_database
 from testkit.examples import populate

@@ -12,7 +12,7 @@ from memorist import Memory, NewMessage
 from memorist.base.errors import Invalid
 from memorist.memory import TABLES
 from memorist.storage import migrate
-from memorist.storage.postgres import row_security
+from memorist.storage.postgres import roles, row_security
 from memorist.storage.transfer import verify
 from testkit.databases import SERVERS, SETTINGS
 from testkit.rows import fill, raw
@@ -237,10 +237,10 @@ ON_A_SERVER: dict[str, tuple[str, str, str, str]] = {
     "not forced": (
         "alter table state no force row level security", RLS, "state", "alter table state force row level security"),
     "no policy": ("drop policy tenant on agents", RLS, "agents",
-                  f"create policy tenant on agents using ({row_security._OWN_ROWS}) with check ({row_security._OWN_ROWS})"),
+                  f"create policy tenant on agents using ({row_security.OWN_ROWS}) with check ({row_security.OWN_ROWS})"),
     "a policy without a guard": (
         "alter policy tenant on agents using (tenant = nullif(current_setting('memorist.tenant', true), ''))", RLS, "agents",
-        f"alter policy tenant on agents using ({row_security._OWN_ROWS})"),
+        f"alter policy tenant on agents using ({row_security.OWN_ROWS})"),
     "a new table without it": ("create table extra (tenant text)", RLS, "extra", "drop table extra"),
     "an invalid index": (
         "update pg_index set indisvalid = false where indexrelid = 'sessions_by_user'::regclass",
@@ -251,7 +251,7 @@ ON_A_SERVER: dict[str, tuple[str, str, str, str]] = {
     "a function": (
         "create function spy() returns bigint language sql security definer as 'select count(*) from memorist.messages'",
         "no view or function goes round it", "spy", "drop function spy"),
-    "an owner who works": (f"alter table stored_responses owner to {row_security.ROLE}", "the working role owns no table",
+    "an owner who works": (f"alter table stored_responses owner to {roles.ROLE}", "the working role owns no table",
                            "stored_responses", "alter table stored_responses owner to postgres"),
 }  # fmt: skip
 
@@ -283,10 +283,10 @@ def test_asynchronous_commit_is_found(filled: Memory, url: str) -> None:
 def test_a_working_role_with_too_many_privileges_is_found(url: str) -> None:
     """The other tests use the same role, so the privilege is not committed."""
     with psycopg.connect(url) as connection:
-        connection.execute(f"set search_path = {row_security.SCHEMA}")
+        connection.execute(f"set search_path = {roles.SCHEMA}")
         assert not any(finding.problem for finding in row_security.findings(connection))
-        connection.execute(f"alter role {row_security.ROLE} bypassrls")
+        connection.execute(f"alter role {roles.ROLE} bypassrls")
         (finding,) = [finding for finding in row_security.findings(connection) if finding.problem]
         connection.rollback()
     assert finding.check == "the working role cannot go round it"
-    assert f"the role {row_security.ROLE} is a superuser or bypasses" in finding.problem
+    assert f"the role {roles.ROLE} is a superuser or bypasses" in finding.problem

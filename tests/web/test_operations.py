@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from memorist import Memory
-from memorist.jobs import deliver
+from memorist.jobs import deliver_webhooks
 from testkit.browser import Web
 from testkit.receiver import Receiver
 
@@ -274,7 +274,7 @@ def test_webhooks_are_added_paused_and_deleted(web: Web) -> None:
 def test_dead_letters_are_shown_and_sent_again(
     web: Web, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
+    monkeypatch.setattr(deliver_webhooks, "MAX_TRIES", 1)
     web.restart(events="private")
     scope = web.server.config.app.state.memory.scope(  # type: ignore[union-attr]
         tenant="default", user="ada", agent="scout"

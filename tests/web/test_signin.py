@@ -21,7 +21,7 @@ from memorist.admin.browser_sessions import MAX_SESSIONS_PER_KEY, BrowserSession
 from memorist.admin.principal import PERMISSIONS
 from memorist.base import clock
 from memorist.base.errors import Unauthorized
-from memorist.chat.session import USER
+from memorist.chat.enter_session import USER
 from memorist.models.model import Models
 from memorist.server.http.app import create_app
 from memorist.server.http.authentication import csrf_of, name_of

@@ -30,8 +30,8 @@ from memorist.base.errors import MemoristError, NotFound
 from memorist.base.verbs import declared_verb
 from memorist.kinds.graph import Graph, GraphEntity, Graphs, Observations, Relation
 from memorist.mcp.mcp_caller import McpCaller
-from memorist.mcp.memory_tools import UNEXPECTED, error_result
 from memorist.mcp.server import Offer
+from memorist.mcp.tool_adapter import UNEXPECTED, error_result
 
 INSTRUCTIONS = """This is your memory: a graph that persists across conversations. Call search_nodes before \
 you answer something that may have come up earlier. Store what you learn as entities with \

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from memorist.base import ids
 from memorist.base.errors import Conflict, Invalid, NotFound
-from memorist.chat.session import AGENT, USER
+from memorist.chat.enter_session import AGENT, USER
 from memorist.content.message import Message
 from memorist.kinds.page import encode_cursor
 from memorist.kinds.sessions import Session, get_locked

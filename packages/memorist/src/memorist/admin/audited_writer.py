@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from memorist.admin import audit_log
-from memorist.admin.idempotency import IdempotentRequest, Replayed, StoredResponse
 from memorist.admin.principal import Principal
+from memorist.admin.stored_responses import IdempotentRequest, Replayed, StoredResponse
 from memorist.base import clock, masking
 from memorist.base.errors import StorageError
 from memorist.base.settings import Settings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from memorist.admin import idempotency
+from memorist.admin import stored_responses
 from memorist.admin.admin_kind import AdminKind
 from memorist.base import canonical, clock
 from memorist.base.parameters import Key, PageSize, Text
@@ -144,7 +144,7 @@ class Users(AdminKind):
         """Remove all data of one user and return a receipt."""
         canonical.key(user, "user")
         services = self._services
-        tables = (*services.tables, *idempotency.TABLES)
+        tables = (*services.tables, *stored_responses.TABLES)
         return erase(services.writer, tables, services.blobs, self._existing_tenant(), user)
 
     @verb(

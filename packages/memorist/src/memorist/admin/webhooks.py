@@ -1,24 +1,20 @@
 """Webhooks: addresses to which the server sends the events of a tenant.
 
 The secret is in the result of `add` only. It is stored, because the server signs every request with
-it, as https://www.standardwebhooks.com describes.
+it (`webhook_request.py`). `jobs/deliver_webhooks.py` sends the events.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
-import json
 import secrets
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from memorist.admin.admin_kind import AdminKind
+from memorist.admin.webhook_request import SIGNING_PREFIX, send
 from memorist.base import canonical, clock, http
 from memorist.base.errors import AlreadyExists, Conflict, Invalid, NotFound
 from memorist.base.http import RequestFailed
@@ -33,9 +29,6 @@ from memorist.storage.event_log import EVENT_COLUMNS, Event, event_from_row
 MAX_WEBHOOKS = 20
 """The number of webhooks of a tenant."""
 EVENT_KINDS = (*(kind.name for kind in KINDS), "users", "import")
-RESPONSE_SECONDS = 10.0
-"""The time limit of a request, from the resolution of the name to the status of the response."""
-SIGNING_PREFIX = "whsec_"
 COLUMNS = "id, url, kinds, position, tries, retry_at, error, paused, created_at, delivered_at"
 EventKinds = Annotated[Sequence[str], Texts(OneOf(EVENT_KINDS))]
 UNDELIVERED = """(select count(*) from dead_letters d
@@ -308,40 +301,6 @@ def target(tx: Transaction, id: str) -> tuple[str, str]:
     if row is None:
         raise NotFound(what="webhook", id=id)
     return row[0], row[1]
-
-
-def send(url: str, secret: str, message_id: str, payload: object, *, allow_private: bool) -> str:
-    """Send a signed request; return why it failed, or nothing if it was accepted."""
-    body = json.dumps(payload, separators=(",", ":")).encode()
-    timestamp = str(int(time.time()))
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "memorist",
-        "webhook-id": message_id,
-        "webhook-timestamp": timestamp,
-        "webhook-signature": sign(secret, message_id, timestamp, body),
-    }
-    try:
-        request = http.OutgoingRequest("POST", url, headers, body, allow_private=allow_private)
-        status = http.send(request, RESPONSE_SECONDS).status
-    except RequestFailed as error:
-        return str(error)
-    if 200 <= status < 300:
-        return ""
-    redirected = ", a redirect, which is not followed" if 300 <= status < 400 else ""
-    return f"the response has the status {status}{redirected}"
-
-
-def sign(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """Return the signature of a request."""
-    key = base64.b64decode(secret.removeprefix(SIGNING_PREFIX))
-    content = f"{message_id}.{timestamp}.".encode() + body
-    return "v1," + base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
-
-
-def host_of(url: str) -> str:
-    """Return the host of an address; the path may contain a token."""
-    return urlsplit(url).hostname or ""
 
 
 def _join_kinds(kinds: Iterable[str]) -> str:

@@ -7,6 +7,8 @@ declarations and from the typed signatures of the verbs.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from memorist.base.verbs import Endpoint
 from memorist.kinds import KINDS
@@ -19,6 +21,7 @@ __all__ = [
     "KIND_HELP",
     "SCOPE_ENDPOINTS",
     "Endpoint",
+    "method_of",
 ]
 
 ENDPOINTS = tuple(
@@ -31,3 +34,10 @@ ADMIN_ENDPOINTS = tuple(endpoint for kind in ADMIN_KINDS for endpoint in kind.ve
 ADMIN_KIND_HELP = {kind.name: str(inspect.getdoc(kind)).split("\n")[0] for kind in ADMIN_KINDS}
 KIND_HELP = {kind.name: str(inspect.getdoc(kind)).split("\n")[0] for kind in KINDS}
 """One sentence about each kind."""
+
+
+def method_of(endpoint: Endpoint, kinds: Mapping[str, type]) -> Callable[..., Any]:
+    """Return the method that an endpoint calls."""
+    kind = kinds[endpoint.kind] if endpoint.kind else Scope
+    method: Callable[..., Any] = getattr(kind, endpoint.verb)
+    return method

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from memorist.admin.idempotency import StoredResponse
+from memorist.admin.stored_responses import StoredResponse
 from memorist.api.rendering import as_json
 from memorist.base import clock
 from memorist.content.message import Message

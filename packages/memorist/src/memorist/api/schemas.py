@@ -47,7 +47,6 @@ from memorist.kinds.items import Match, PlacedItem
 from memorist.kinds.page import Page
 from memorist.kinds.refs.reference import Output
 from memorist.kinds.state import Item
-from memorist.memory import Scope
 
 DEFERRED = ConfigDict(defer_build=True)
 """For a response, of which only the schema is needed. The validator of a model is built when it is
@@ -205,13 +204,6 @@ def wire(hint: Any, *, in_query: bool) -> Any:
     if in_query and hint in _IN_QUERY:
         return _IN_QUERY[hint]
     return next((wire_type for type_, wire_type in _WIRE if type_ == hint), hint)
-
-
-def method_of(endpoint: Endpoint, kinds: Mapping[str, type]) -> Callable[..., Any]:
-    """Return the method that an endpoint calls."""
-    kind = kinds[endpoint.kind] if endpoint.kind else Scope
-    method: Callable[..., Any] = getattr(kind, endpoint.verb)
-    return method
 
 
 def parameter_rules(method: Callable[..., Any], parameter: str) -> dict[str, Any]:

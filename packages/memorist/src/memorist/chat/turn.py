@@ -32,11 +32,11 @@ from memorist.base.verbs import declared_verb
 from memorist.chat import images as pictures
 from memorist.chat import turn_lock
 from memorist.chat.caller import Caller
+from memorist.chat.enter_session import find_active_agent
 from memorist.chat.events import Answer, ChatEvent, Emit, failure_event
 from memorist.chat.images import Image, StoredImage
 from memorist.chat.mcp_servers import McpConnections
 from memorist.chat.no_model_answer import answer_without_model, with_cited
-from memorist.chat.session import find_active_agent
 from memorist.chat.tools import Tools, prompt_call
 from memorist.content import pairing
 from memorist.content.message_content import (

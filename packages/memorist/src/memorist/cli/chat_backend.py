@@ -8,8 +8,8 @@ from typing import Any
 
 from memorist.base import ids
 from memorist.chat import serialization, turn, warm_up
+from memorist.chat.enter_session import enter
 from memorist.chat.events import ChatEvent
-from memorist.chat.session import enter
 from memorist.client import Client
 from memorist.kinds.kind import Owner
 from memorist.kinds.sessions import Session

@@ -11,8 +11,8 @@ from typing import Any
 
 from memorist.base.errors import Invalid, MemoristError, NotFound
 from memorist.base.wording import counted
+from memorist.chat.enter_session import AGENT, USER
 from memorist.chat.no_model_answer import NO_MODEL
-from memorist.chat.session import AGENT, USER
 from memorist.cli import context_command
 from memorist.cli.chat_backend import LocalBackend, RemoteBackend
 from memorist.cli.command import Arguments, Command, load_settings, open_memory, scope_names

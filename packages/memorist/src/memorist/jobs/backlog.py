@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memorist.base import clock
-from memorist.jobs import consolidate, deliver, learn, summarize
+from memorist.jobs import consolidate, deliver_webhooks, learn, summarize
 from memorist.kinds.kind import Services
 from memorist.search.reindexer import is_behind
 from memorist.storage.database import Transaction
@@ -32,7 +32,7 @@ def count_backlog(services: Services, tenant: str) -> dict[str, int]:
                 cutoff=tx.now - round(settings.retention_days * clock.DAY),
             )
             retention += row[0] if row else 0
-        webhooks = 0 if settings.events == "off" else deliver.count_due(tx)
+        webhooks = 0 if settings.events == "off" else deliver_webhooks.count_due(tx)
         return int(bool(is_behind(tx))), retention, webhooks
 
     index, retention, webhooks = services.database.read(tenant, read)

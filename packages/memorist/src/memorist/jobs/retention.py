@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
-from memorist.admin import browser_sessions, idempotency
+from memorist.admin import browser_sessions, stored_responses
 from memorist.base import clock
 from memorist.base.errors import Full, Invalid, NotFound
 from memorist.jobs.job import JobResult
@@ -122,7 +122,7 @@ def purge(
 def _sweep_expired(services: Services, tenant: str) -> None:
     """Delete the expired rows of the system itself: leases, stored responses, browser sessions."""
     leases.sweep(services.database, tenant)
-    idempotency.sweep_all(services.database, tenant)
+    stored_responses.sweep_all(services.database, tenant)
     browser_sessions.sweep_all(services.database, tenant)
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from memorist.base.error_text import error_text
 from memorist.base.errors import MemoristError, ReadOnly, Unreachable
-from memorist.jobs import consolidate, deliver, embed, learn, reindex, retention, summarize
+from memorist.jobs import consolidate, deliver_webhooks, embed, learn, reindex, retention, summarize
 from memorist.jobs.job import Job, JobResult, JobResults, Progress, Stopped
 from memorist.kinds.kind import Services
 
@@ -22,7 +22,7 @@ MAX_PAUSE_SECONDS = 300.0
 log = logging.getLogger("memorist.work")
 
 
-WEBHOOKS = Job("webhooks", deliver.run)
+WEBHOOKS = Job("webhooks", deliver_webhooks.run)
 
 
 def all_jobs() -> tuple[Job, ...]:

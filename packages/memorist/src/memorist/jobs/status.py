@@ -92,13 +92,13 @@ def _damage(database: Database, tenants: Sequence[str]) -> list[str]:
 
 def job_problems(services: Services, tenants: Sequence[str]) -> list[JobProblem]:
     """Return the problems of background jobs that a person must solve, at most `MAX_PROBLEMS`."""
-    from memorist.jobs import deliver, learn, summarize  # most programs never need them
+    from memorist.jobs import deliver_webhooks, learn, summarize  # most programs never need them
 
     problems: list[JobProblem] = []
     for tenant in tenants:
         problems += summarize.problems(services, tenant)
         problems += learn.problems(services, tenant)
-        problems += deliver.problems(services, tenant)
+        problems += deliver_webhooks.problems(services, tenant)
         if len(problems) >= MAX_PROBLEMS:
             break
     return problems[:MAX_PROBLEMS]

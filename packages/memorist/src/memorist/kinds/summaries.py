@@ -21,7 +21,8 @@ from memorist.base import tokens as counting
 from memorist.base.errors import Conflict, NotFound
 from memorist.base.parameters import Key, Number, PageSize
 from memorist.base.verbs import verb
-from memorist.content import folding, pairing
+from memorist.content import pairing
+from memorist.content.fold_points import FoldMessage, FoldPoint, fold_points
 from memorist.content.message import Message, records
 from memorist.content.message_content import is_notice
 from memorist.kinds.kind import ChangeSubject, Check, Kind, Table, own_session
@@ -87,7 +88,7 @@ class Summary:
 class _Goal:
     """The points where a fold may end, in order; `more` if messages follow after `_MAX_TURNS`."""
 
-    cuts: Sequence[folding.FoldPoint]
+    cuts: Sequence[FoldPoint]
     more: bool
 
 
@@ -305,7 +306,7 @@ class Summaries(Kind):
             turns = list(islice(_turns(tx, session, begin), _MAX_TURNS)) if begin else []
             more = len(turns) == _MAX_TURNS
             return _Goal(
-                folding.fold_points(turns, max(keep, _MAX_TURNS // 5) if more else keep, patience),
+                fold_points(turns, max(keep, _MAX_TURNS // 5) if more else keep, patience),
                 more,
             )
 
@@ -379,7 +380,7 @@ def _begin(tx: Transaction, session: str, first_seq: int) -> int:
     return max(int((covered or (0,))[0]) + 1, first_seq)
 
 
-def _turns(tx: Transaction, session: str, begin: int) -> Iterator[folding.FoldMessage]:
+def _turns(tx: Transaction, session: str, begin: int) -> Iterator[FoldMessage]:
     """Yield the messages from a number on, with only the ids of their tool calls and results."""
     while rows := tx.all(
         _MESSAGES, session=session, first=begin, last=_MAX_SEQ, size=_MAX_ROWS_PER_READ
@@ -393,7 +394,7 @@ def _turns(tx: Transaction, session: str, begin: int) -> Iterator[folding.FoldMe
                 ]
                 results = pairing.tool_results(message.role, message.content)
                 parts += [{"type": "tool_result", "id": result.id} for result in results]
-            yield folding.FoldMessage(
+            yield FoldMessage(
                 message.seq, message.role, message.tokens, {"parts": parts} if parts else _NO_PARTS
             )
         begin = rows[-1][0] + 1

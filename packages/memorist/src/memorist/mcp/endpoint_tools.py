@@ -15,10 +15,10 @@ from mcp_types import Tool as ToolDefinition
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 
 from memorist.admin.principal import Permission, Principal
-from memorist.api.endpoints import ADMIN_ENDPOINTS, ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
+from memorist.api.endpoints import ADMIN_ENDPOINTS, ENDPOINTS, SCOPE_ENDPOINTS, Endpoint, method_of
 from memorist.api.invoke import invoke
 from memorist.api.rendering import as_json
-from memorist.api.schemas import build_request_model, messages, method_of, owner_fields, shape
+from memorist.api.schemas import build_request_model, messages, owner_fields, shape
 from memorist.base.errors import Invalid, NotFound
 from memorist.base.parameters import HiddenFromAgents, annotations_of
 from memorist.context.assemble import Context
@@ -28,7 +28,7 @@ from memorist.kinds.facts.fact import Fact
 from memorist.kinds.page import Page
 from memorist.kinds.tool import ToolOutput
 from memorist.mcp.mcp_caller import McpCaller
-from memorist.mcp.memory_tools import call_result, tool_annotations
+from memorist.mcp.tool_adapter import call_result, tool_annotations
 from memorist.memory import ADMIN_KINDS
 
 _KINDS: dict[str, type] = {kind.name: kind for kind in (*KINDS, *ADMIN_KINDS)}

@@ -53,7 +53,7 @@ from memorist.mcp import prompts, resources
 from memorist.mcp import stdio as mcp_stdio
 from memorist.mcp.endpoint_tools import EndpointTools
 from memorist.mcp.mcp_caller import McpCaller
-from memorist.mcp.memory_tools import AgentTools
+from memorist.mcp.tool_adapter import AgentTools
 from memorist.memory import Memory
 
 __all__ = ["Context", "McpCaller", "Offer", "Profile", "create_server", "over_stdio"]

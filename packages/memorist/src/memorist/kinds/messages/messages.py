@@ -110,7 +110,7 @@ class AlreadyAdded(Exception):
 
     The caller then returns the first result, which it finds through the table `message_keys`. This
     is the `key` of a verb, such as `append` and `save_turn`. The header `Idempotency-Key` of a REST
-    request is another mechanism, for all verbs: `admin/idempotency.py`.
+    request is another mechanism, for all verbs: `admin/stored_responses.py`.
     """
 
 

@@ -81,6 +81,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
         ],
         middleware=[
             Middleware(RequestLog, counters),
+            # `around` returns this one guard, whose counters the health checks and the server read.
             Middleware(guard.around),
         ],
         exception_handlers={

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from memorist.admin import idempotency
+from memorist.admin import stored_responses
 from memorist.base.errors import MemoristError
 from memorist.base.version import VERSION
 from memorist.jobs.embed import lag
@@ -21,7 +21,10 @@ REFRESH_SECONDS = 60.0
 FIRST_SECONDS = 2.0
 """The first scrape waits this long for the first counts."""
 _PAUSE_FACTOR = 50  # the next count starts no earlier than 50 times the last one's duration
-_EXTRA_TABLES = (Table("audit", order="number"), *idempotency.TABLES)  # besides those of the kinds
+_EXTRA_TABLES = (
+    Table("audit", order="number"),
+    *stored_responses.TABLES,
+)  # besides those of the kinds
 FIGURES = {
     "memorist_rows": (
         "Number of rows of each table, over all tenants; large ones are estimated.",

@@ -37,7 +37,7 @@ from memorist.server.http.middleware import ProtectionMiddleware
 from memorist.server.observe import logs, metrics
 from memorist.server.process.background import JOBS_THREAD
 from memorist.server.process.connection import Connection
-from memorist.server.process.workers import WorkerCommand, WorkerConfig, Workers
+from memorist.server.process.supervisor import Supervisor, WorkerCommand, WorkerConfig
 from memorist.storage.connect import in_memory, is_missing
 
 KEEP_ALIVE_SECONDS = 75
@@ -98,7 +98,7 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
                 config,
                 [listener.fileno()],
             )
-            return Workers(
+            return Supervisor(
                 settings.workers,
                 command,
                 on_ready=lambda: on_listening(_address(listener)),

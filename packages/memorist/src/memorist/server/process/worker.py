@@ -14,7 +14,7 @@ from pathlib import Path
 from memorist.base.errors import MemoristError
 from memorist.memory import Memory
 from memorist.server.process import serve
-from memorist.server.process.workers import READY, WorkerConfig
+from memorist.server.process.supervisor import READY, WorkerConfig
 
 
 def main() -> int:

@@ -36,12 +36,11 @@ from memorist.base.errors import (
 from memorist.base.verbs import declared_verb
 from memorist.chat import group, saved_turns, serialization, turn
 from memorist.chat.caller import Caller
+from memorist.chat.enter_session import AGENT, USER, enter, of_agent, require_agent
 from memorist.chat.events import Answer, ChatEvent
-from memorist.chat.session import AGENT, USER, enter, of_agent, require_agent
 from memorist.kinds.sessions import Session
 from memorist.memory import Scope
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.handler import OWNER_HEADERS
 from memorist.server.http.routing import api_route
 from memorist.server.http.sse import (
     EVENT_STREAM_MEDIA_TYPE,
@@ -51,6 +50,7 @@ from memorist.server.http.sse import (
     encode_event,
     wait_or_stop,
 )
+from memorist.server.http.verb_handler import OWNER_HEADERS
 from memorist.server.routes.chat_schemas import (
     ChatRequest,
     EventsRequest,

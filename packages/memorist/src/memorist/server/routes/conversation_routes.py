@@ -19,7 +19,7 @@ from memorist.base import canonical, clock
 from memorist.base.errors import Invalid
 from memorist.base.verbs import declared_verb
 from memorist.chat.caller import Caller
-from memorist.chat.session import enter
+from memorist.chat.enter_session import enter
 from memorist.content.message import Message
 from memorist.content.message_content import spoken_text
 from memorist.kinds.page import Page

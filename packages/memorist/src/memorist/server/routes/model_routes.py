@@ -23,9 +23,9 @@ from starlette.responses import Response
 
 from memorist.admin import audit_log
 from memorist.admin.audited_writer import is_audited
-from memorist.admin.idempotency import StoredResponse
 from memorist.admin.offered_models import ModelNames
 from memorist.admin.principal import Principal
+from memorist.admin.stored_responses import StoredResponse
 from memorist.api import problem
 from memorist.api.responses import json_response
 from memorist.api.route import ApiRoute
@@ -37,8 +37,8 @@ from memorist.memory import Memory, Scope
 from memorist.models import model as models
 from memorist.models.model import NO_KEY, Model, Models
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.handler import Call, Handler
 from memorist.server.http.routing import api_route
+from memorist.server.http.verb_handler import Call, VerbHandler
 
 _TEST_SECONDS = 30.0
 _TEST_TOKENS = 64
@@ -137,7 +137,7 @@ class ModelList:
             return error
 
 
-class ModelsHandler(Handler):
+class ModelsHandler(VerbHandler):
     """Responds with the cached names of the models."""
 
     def __init__(

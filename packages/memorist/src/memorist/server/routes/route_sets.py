@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memorist.admin.audited_writer import AuditedAction, acting_as, respond_once
-from memorist.admin.idempotency import IdempotentRequest, StoredResponse
 from memorist.admin.principal import Permission, Principal
+from memorist.admin.stored_responses import IdempotentRequest, StoredResponse
 from memorist.api import problem
 from memorist.api.responses import Written, encoded
 from memorist.api.route import ApiRoute
@@ -30,9 +30,9 @@ from memorist.kinds.kind import Services
 from memorist.memory import Scope
 from memorist.search.service_embedder import ServiceEmbedder
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.handler import IDEMPOTENCY_KEY
 from memorist.server.http.routing import parse_json, path_arguments, read_body, read_query
 from memorist.server.http.thread_pool import in_thread, model_threads
+from memorist.server.http.verb_handler import IDEMPOTENCY_KEY
 
 Json = dict[str, Any]
 

@@ -26,7 +26,7 @@ from memorist.api.route import ApiRoute
 from memorist.api.schemas import STRICT, Text, shape
 from memorist.base.errors import Forbidden, Unauthorized
 from memorist.base.version import VERSION
-from memorist.chat.session import USER
+from memorist.chat.enter_session import USER
 from memorist.server.http.authentication import (
     RequestAuthenticator,
     csrf_of,

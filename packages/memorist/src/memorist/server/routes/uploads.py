@@ -25,7 +25,7 @@ from memorist.api.schemas import build_request_model
 from memorist.base.errors import Full
 from memorist.kinds.refs import NewReference, Ref
 from memorist.memory import Scope
-from memorist.server.http.handler import Call, Handler
+from memorist.server.http.verb_handler import Call, VerbHandler
 
 MAX_BYTES_IN_MEMORY = 1 << 20
 CHUNK_BYTES = 256 << 10
@@ -37,7 +37,7 @@ _FORMATS = {
 }
 
 
-class UploadHandler(Handler):
+class UploadHandler(VerbHandler):
     """Accepts one parameter of its verb as the body of the request, too."""
 
     content: str
@@ -114,7 +114,7 @@ class DocumentHandler(UploadHandler):
         return scope.documents.add_data(file.read(), **arguments)
 
 
-class DownloadHandler(Handler):
+class DownloadHandler(VerbHandler):
     """Sends the content of a reference."""
 
     async def respond(self, call: Call) -> Response:

@@ -1,4 +1,8 @@
-"""The route of every verb, and of the stream of note changes."""
+"""The route of every verb, and of the stream of note changes.
+
+Each verb has a `VerbHandler`, or the subclass that `HANDLERS` names; `VerbHandler.route` makes its
+route from the declaration.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from memorist.admin.offered_models import OfferedModels
-from memorist.api.endpoints import ADMIN_ENDPOINTS, ENDPOINTS, SCOPE_ENDPOINTS
+from memorist.api.endpoints import ADMIN_ENDPOINTS, ENDPOINTS, SCOPE_ENDPOINTS, method_of
 from memorist.api.route import ApiRoute
-from memorist.api.schemas import method_of
 from memorist.jobs.status import DatabaseStatus
 from memorist.kinds import KINDS
 from memorist.kinds.documents import Documents
@@ -17,20 +20,20 @@ from memorist.kinds.notes import Notes
 from memorist.kinds.refs.refs import Refs
 from memorist.memory import ADMIN_KINDS, Scope
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.handler import Handler
-from memorist.server.routes.message_routes import WindowHandler
+from memorist.server.http.verb_handler import VerbHandler
+from memorist.server.routes.context_handlers import ContextHandler, SaveTurnHandler
 from memorist.server.routes.model_routes import ModelsHandler
-from memorist.server.routes.note_routes import STREAM, ChangesHandler, StreamHandler
-from memorist.server.routes.status_routes import StatusHandler
-from memorist.server.routes.turn_routes import ContextHandler, SaveTurnHandler
+from memorist.server.routes.note_handlers import STREAM, ChangesHandler, StreamHandler
+from memorist.server.routes.status_handler import StatusHandler
 from memorist.server.routes.uploads import (
     CaptureHandler,
     DocumentHandler,
     DownloadHandler,
     RefHandler,
 )
+from memorist.server.routes.window_handler import WindowHandler
 
-HANDLERS: dict[Callable[..., Any], type[Handler]] = {
+HANDLERS: dict[Callable[..., Any], type[VerbHandler]] = {
     Scope.context: ContextHandler,
     Scope.save_turn: SaveTurnHandler,
     Messages.window: WindowHandler,
@@ -45,16 +48,16 @@ HANDLERS: dict[Callable[..., Any], type[Handler]] = {
 """Verbs whose requests or responses differ from their signatures."""
 
 
-def handlers(authenticator: RequestAuthenticator) -> list[Handler]:
+def handlers(authenticator: RequestAuthenticator) -> list[VerbHandler]:
     """Return the handlers of all verbs."""
     kinds: dict[str, type] = {kind.name: kind for kind in (*KINDS, *ADMIN_KINDS)}
     result = []
     for endpoint in (*SCOPE_ENDPOINTS, *ENDPOINTS, *ADMIN_ENDPOINTS):
         method = method_of(endpoint, kinds)
-        result.append(HANDLERS.get(method, Handler)(authenticator, endpoint, method))
+        result.append(HANDLERS.get(method, VerbHandler)(authenticator, endpoint, method))
     return [*result, StreamHandler(authenticator, STREAM, Notes.changes)]
 
 
-def routes(handlers: Iterable[Handler]) -> list[ApiRoute]:
+def routes(handlers: Iterable[VerbHandler]) -> list[ApiRoute]:
     """Return the routes of the handlers."""
     return [handler.route() for handler in handlers]

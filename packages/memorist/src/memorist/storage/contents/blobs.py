@@ -29,6 +29,15 @@ from memorist.base.errors import (
     StorageError,
     TooLarge,
 )
+from memorist.storage.contents.content_parts import (
+    PART_BYTES,
+    Fetch,
+    Part,
+    PartsFile,
+    chunks,
+    cut,
+    join,
+)
 from memorist.storage.contents.folder import (
     Folder,
     Held,
@@ -39,7 +48,6 @@ from memorist.storage.contents.folder import (
     read_errors,
     remove_unfinished_copy,
 )
-from memorist.storage.contents.parts import PART_BYTES, Fetch, Part, PartsFile, chunks, cut, join
 from memorist.storage.database import Database, Finding, T, Transaction, Work
 from memorist.storage.files import check_target, new_file
 

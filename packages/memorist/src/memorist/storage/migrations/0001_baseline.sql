@@ -529,7 +529,7 @@ create table audit (
 create index audit_by_owner on audit (tenant, owner) where owner is not null;
 
 -- The responses to REST requests with an idempotency key, for retries. `status` is 0 while a request runs. `user_id` is the user
--- whose memory the request was about: erasing the user deletes the row. See admin/idempotency.py.
+-- whose memory the request was about: erasing the user deletes the row. See admin/stored_responses.py.
 create table stored_responses (
     tenant {key} not null references tenants (tenant),
     principal {key} not null,

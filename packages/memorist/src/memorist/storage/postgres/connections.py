@@ -23,7 +23,8 @@ from memorist.base.errors import (
     Unreachable,
 )
 from memorist.storage.database import Row
-from memorist.storage.postgres.row_security import NO_TENANT, ROLE
+from memorist.storage.postgres.roles import ROLE
+from memorist.storage.postgres.row_security import NO_TENANT
 
 RV = TypeVar("RV")
 

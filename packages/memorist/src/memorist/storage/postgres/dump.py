@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memorist.base.errors import Corrupt, SettingsError, StorageError
+from memorist.storage.contents.content_parts import chunks
 from memorist.storage.contents.folder import Folder, read_errors
-from memorist.storage.contents.parts import chunks
 from memorist.storage.database import Finding
 
 DUMP_HEAD = b"PGDMP"

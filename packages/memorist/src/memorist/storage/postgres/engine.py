@@ -48,7 +48,14 @@ from memorist.storage.database import (
     Work,
     require_tenant,
 )
-from memorist.storage.postgres import citus, rewrite, row_security, vector_index
+from memorist.storage.postgres import (
+    citus,
+    migration_script,
+    rewrite,
+    roles,
+    row_security,
+    vector_index,
+)
 from memorist.storage.postgres import server as postgres_server
 from memorist.storage.postgres.connections import (
     PostgresConnection,
@@ -350,7 +357,7 @@ class PostgresDatabase(ServerDatabase):
 
     def version(self) -> int:
         with self._own_connection(self._primary.url) as connection:
-            return row_security.version(connection)
+            return migration_script.version(connection)
 
     def step(self, step: Step) -> bool:
         self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
@@ -370,7 +377,7 @@ class PostgresDatabase(ServerDatabase):
                         raise
                     is_retry = True
                 except errors.InsufficientPrivilege as error:
-                    if row_security.is_role_error(error):
+                    if roles.is_role_error(error):
                         where = "owner_database" if self._settings.owner_database else "database"
                         raise SettingsError(
                             where=where, problem=error.diag.message_primary
@@ -391,17 +398,17 @@ class PostgresDatabase(ServerDatabase):
             time.sleep(random.uniform(0.2, 0.4))
 
     def _apply(self, connection: PostgresConnection, step: Step) -> bool:
-        if row_security.version(connection) != step.number - int(step.up):
+        if migration_script.version(connection) != step.number - int(step.up):
             return False
         connection.execute("set local lock_timeout = '200ms'")
-        if citus.is_distributed(connection, row_security.SCHEMA):
-            citus.run_script(connection, self.script(step), row_security.SCHEMA, row_security.ROLE)
+        if citus.is_distributed(connection, roles.SCHEMA):
+            citus.run_script(connection, self.script(step), roles.SCHEMA, roles.ROLE)
         else:
             connection.execute(self.script(step))
         return True
 
     def script(self, step: Step) -> str:
-        return row_security.script(step, expand_types(step.script))
+        return migration_script.script(step, expand_types(step.script))
 
     @property
     def views(self) -> PostgresViews:
@@ -423,29 +430,29 @@ class PostgresDatabase(ServerDatabase):
         if not self.is_cluster:
             return ""
         with self._own_connection(self._primary.url) as connection:
-            if citus.is_complete(connection, row_security.SCHEMA):
-                return citus.layout(connection, row_security.SCHEMA)
+            if citus.is_complete(connection, roles.SCHEMA):
+                return citus.layout(connection, roles.SCHEMA)
         deadline = time.monotonic() + MIGRATION_SECONDS
         set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
             citus.check_nodes(connection)
             try:
                 with _migration_lock(connection, deadline):
-                    if not citus.is_complete(connection, row_security.SCHEMA):
+                    if not citus.is_complete(connection, roles.SCHEMA):
                         connection.execute(set_path)
-                        citus.distribute(connection, row_security.SCHEMA, row_security.ROLE)
+                        citus.distribute(connection, roles.SCHEMA, roles.ROLE)
                 with _migration_lock(connection, deadline):
-                    if not citus.is_complete(connection, row_security.SCHEMA):
+                    if not citus.is_complete(connection, roles.SCHEMA):
                         connection.execute(set_path)
                         citus.replace_function(connection)
-                return citus.layout(connection, row_security.SCHEMA)
+                return citus.layout(connection, roles.SCHEMA)
             except errors.InsufficientPrivilege:
                 return "Some tables are not distributed: run `memorist migrate up` as their owner."
 
     def refit(self) -> None:
         set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
-            if citus.is_distributed(connection, row_security.SCHEMA):
+            if citus.is_distributed(connection, roles.SCHEMA):
                 deadline = time.monotonic() + MIGRATION_SECONDS
                 # Without the rights of the owner, words are added without the trigger.
                 with (
@@ -454,7 +461,7 @@ class PostgresDatabase(ServerDatabase):
                 ):
                     connection.execute(set_path)
                     connection.execute("set local lock_timeout = '5s'")
-                    citus.add_trigger(connection, row_security.SCHEMA)
+                    citus.add_trigger(connection, roles.SCHEMA)
             with connection.transaction():
                 connection.execute(set_path)
                 connection.execute("set local lock_timeout = '5s'")
@@ -466,7 +473,7 @@ class PostgresDatabase(ServerDatabase):
         with self._own_connection(self._primary.url) as connection:
             findings = row_security.findings(connection)
             if citus.is_installed(connection):
-                findings += citus.findings(connection, row_security.SCHEMA, row_security.ROLE)
+                findings += citus.findings(connection, roles.SCHEMA, roles.ROLE)
             return findings
 
     def engine(self) -> str:
@@ -476,7 +483,7 @@ class PostgresDatabase(ServerDatabase):
         cluster = " with Citus" if self.is_cluster else ""
         if "," not in self.name:  # the address names one server
             server = ""
-        return f"PostgreSQL {row[0]}{cluster}{server}, as {row_security.ROLE}"
+        return f"PostgreSQL {row[0]}{cluster}{server}, as {roles.ROLE}"
 
     def estimate_rows(self, tenant: str, table: SampledTable) -> int:
         def work(tx: Transaction) -> int:
@@ -504,7 +511,7 @@ class PostgresDatabase(ServerDatabase):
     def backup(self, target: Path) -> None:
         parts = read_address(self._owner_url, "owner_database")
         with self._own_connection(self._owner_url) as connection:
-            row_security.check_can_dump(connection)
+            roles.check_can_dump(connection)
             used = connection.execute(
                 "select 1 from pg_extension where extname = 'vector'"
             ).fetchone()
@@ -512,7 +519,7 @@ class PostgresDatabase(ServerDatabase):
             **os.environ,
             "PGPASSWORD": str(parts.pop("password", os.environ.get("PGPASSWORD", ""))),
         }
-        schema = ["--schema", row_security.SCHEMA]
+        schema = ["--schema", roles.SCHEMA]
         command = [
             "pg_dump",
             "--format=custom",

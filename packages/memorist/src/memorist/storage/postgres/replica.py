@@ -23,7 +23,7 @@ import psycopg
 from memorist.base.errors import MemoristError, SettingsError
 from memorist.base.settings import Settings
 from memorist.storage.database import Finding, Row
-from memorist.storage.postgres import row_security, server
+from memorist.storage.postgres import migration_script, server
 from memorist.storage.postgres.connections import PostgresConnection, read_address, shown_address
 from memorist.storage.postgres.pipeline import Pipeline
 from memorist.storage.postgres.server import NOW, PostgresServer
@@ -280,11 +280,11 @@ class Replica(PostgresServer):
         try:
             connection = self.pool.take()
             try:
-                version = row_security.version(connection)
+                version = migration_script.version(connection)
             finally:
                 self.pool.give_back(connection)
             with self._primary_connection() as primary_connection:
-                expected = row_security.version(primary_connection)
+                expected = migration_script.version(primary_connection)
         except (psycopg.Error, _PrimaryFailure):
             return ""
         return "" if version == expected else f" and has schema {version} of {expected}"

@@ -17,7 +17,7 @@ from psycopg.sql import SQL, Composable, Identifier
 
 from memorist.base.errors import Busy, SettingsError
 from memorist.storage.database import Progress
-from memorist.storage.postgres.row_security import SCHEMA
+from memorist.storage.postgres.roles import SCHEMA
 
 WAIT_SECONDS = 120.0
 """The longest wait for transactions that use a table, or can still see deleted rows."""

@@ -1,36 +1,18 @@
-"""Row-level security in PostgreSQL: its policies, and the roles that they bind.
+"""Row-level security in PostgreSQL: its policies, and the checks that they hold.
 
-The owner of the tables migrates; the application's role runs all transactions. Each migration ends
-by forcing row-level security on every table that has a tenant, so that no new table is forgotten. A
-transaction sees only its tenant's rows, and without a tenant its statements fail: an empty result
-would look like an answer. This applies to the owner, too, so a step that rewrites rows lifts the
-security of the tables it names for its own transaction.
+A transaction sees only its tenant's rows, and without a tenant its statements fail: an empty result
+would look like an answer. This applies to the owner of the tables, too, so a migration that rewrites
+rows lifts the security of the tables it names for its own transaction.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import psycopg
-from psycopg.sql import SQL, Identifier, Literal
+from memorist.storage.database import Finding
+from memorist.storage.postgres.roles import ROLE, SCHEMA, Connection
 
-from memorist.base.errors import OldDatabase, SettingsError
-from memorist.storage import former_name
-from memorist.storage.database import Finding, Step
-
-SCHEMA = "memorist"
-"""The schema that holds the tables."""
-ROLE = "memorist_app"
-"""The role of all transactions. It owns nothing, so it cannot disable row-level security."""
-_SCRIPT = """-- {number:04} {name}
-{role_script}create schema if not exists {schema};
-set local search_path = {schema}, public;
-create table if not exists memorist_schema (version bigint primary key, name text not null, applied_at bigint);
-{steps}
-{record};
-"""
-_OPEN = """set local row_security = off;  -- rows that security hides from the owner are an error, never left out
+LIFT = """set local row_security = off;  -- rows that security hides from the owner are an error, never left out
 do $$
 declare table_name text;
 begin
@@ -41,37 +23,15 @@ begin
         execute format('alter table %1$I.%2$I no force row level security', {schema_text}, table_name);
     end loop;
 end $$;"""
-_TOUCHED = re.compile(
+TOUCHED = re.compile(
     r"\b(?:update|from|into|join|using)\s+([a-z_]+)"
 )  # tables whose rows a step reads or writes
-_ROLE = """do $$
-declare usable boolean;
-begin
-    if not exists (select 1 from pg_roles where rolname = {role_text}) then
-        create role {role} nologin;
-    end if;
-    if current_setting('server_version_num')::int >= 160000 then
-        usable := pg_has_role(current_user, {role_text}, 'set');
-    else
-        usable := pg_has_role(current_user, {role_text}, 'member');
-    end if;
-    if not usable then
-        grant {role} to current_user;
-    end if;
-exception
-    when duplicate_object or unique_violation then null;  -- another database of this server has just made it
-    when insufficient_privilege then
-        raise exception using errcode = 'insufficient_privilege', message = 'the owner may not create or use the role '
-            || {role_text} || ': ask an administrator to run `create role ' || {role_text} || ' nologin` and `grant '
-            || {role_text} || ' to` the role that memorist connects as';
-end $$;
-"""
 NO_TENANT = "memorist.tenant is not set"
 """The name of a setting that does not exist: reading it is an error with this name in it."""
 # The condition is one call: Citus evaluates every call of an expression with columns by itself.
-_OWN_ROWS = f"""tenant = current_setting(
+OWN_ROWS = f"""tenant = current_setting(
     case when current_setting('memorist.tenant', true) <> '' then 'memorist.tenant' else '{NO_TENANT}' end)"""
-_PROTECT = """do $$
+PROTECT = """do $$
 declare
     table_name text;
     own_rows text := $q${own_rows}$q$;
@@ -95,78 +55,6 @@ begin
             {schema_text}, table_name, visible_rows, own_rows);
     end loop;
 end $$;"""
-_GRANT = """grant usage on schema {schema} to {role};
-grant select, insert, update, delete on all tables in schema {schema} to {role};
-revoke insert, update, delete on memorist_schema from {role};
-revoke update, delete on audit from {role};
-grant update (subject) on audit to {role};  -- an erasure replaces subjects by their hashes"""
-_NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
-
-Connection = psycopg.Connection[tuple[Any, ...]]
-
-
-def quoted(name: str) -> str:
-    """Quote an identifier for SQL."""
-    return Identifier(name).as_string()
-
-
-def version(connection: Connection) -> int:
-    """Return the newest migration that was applied, 0 for none.
-
-    Raises `OldDatabase` if there is only a schema of retain.
-    """
-    table = Identifier(SCHEMA, "memorist_schema")
-    if connection.execute("select to_regclass(%s)", (table.as_string(),)).fetchone() == (None,):
-        if connection.execute(former_name.HAS_SCHEMA).fetchone():
-            raise OldDatabase(name=f"the database {connection.info.dbname}")
-        return 0
-    row = connection.execute(
-        SQL("select coalesce(max(version), 0) from {}").format(table)
-    ).fetchone()
-    return int(row[0]) if row else 0
-
-
-def script(step: Step, steps: str) -> str:
-    """Return all statements of one migration, with row-level security and grants."""
-    names = {
-        "schema": quoted(SCHEMA),
-        "schema_text": Literal(SCHEMA).as_string(),
-        "role": quoted(ROLE),
-        "role_text": Literal(ROLE).as_string(),
-    }
-    names["role_script"] = _ROLE.format(**names) if step.number == 1 and step.up else ""
-    parts = [steps.strip()]
-    if touched := sorted(set(_TOUCHED.findall(steps))):
-        parts.insert(0, _OPEN.format(touched=Literal(touched).as_string(), **names))
-    if step.up or touched:
-        parts.append(_PROTECT.format(own_rows=_OWN_ROWS, **names))
-    if step.up:
-        parts.append(_GRANT.format(**names))
-    record = f"insert into memorist_schema values ({step.number}, '{step.name}', {_NOW})"
-    if not step.up:
-        record = f"delete from memorist_schema where version = {step.number}"
-    return _SCRIPT.format(
-        number=step.number, name=step.name, steps="\n".join(parts), record=record, **names
-    )
-
-
-def is_role_error(error: psycopg.Error) -> bool:
-    """Return True if the application's role could not be created or used."""
-    return (error.diag.message_primary or "").startswith("the owner may not")
-
-
-def check_can_dump(connection: Connection) -> None:
-    """Raise if the role cannot dump all tenants: forced row-level security binds the owner too."""
-    sql = "select rolname, rolsuper or rolbypassrls from pg_roles where rolname = current_user"
-    name, free = connection.execute(sql).fetchone() or ("", False)
-    if not free:
-        problem = (
-            "must name a role that row-level security does not bind, for a backup: a superuser, or one after "
-            f"`alter role {name} bypassrls` (`memorist export` needs no such role)"
-        )
-        raise SettingsError(where="owner_database", problem=problem)
-
-
 _TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
 # The policies' conditions, as the server writes them back.
 _STORED_OWN_ROWS = f"""$q$(tenant = current_setting(

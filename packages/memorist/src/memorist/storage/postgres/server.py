@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Composable, Identifier
 
 from memorist.base.settings import Settings
 from memorist.storage.pool import Pool
-from memorist.storage.postgres import citus, row_security
+from memorist.storage.postgres import citus, roles
 from memorist.storage.postgres.connections import (
     PostgresConnection,
     is_idle,
@@ -43,7 +43,7 @@ INDEX_SCAN_OPTIONS = {
     "enable_sort": "off",
     "jit": "off",
 }
-SEARCH_PATH = SQL("{}, public").format(Identifier(row_security.SCHEMA))
+SEARCH_PATH = SQL("{}, public").format(Identifier(roles.SCHEMA))
 
 
 class Begin(NamedTuple):
@@ -127,7 +127,7 @@ class PostgresServer:
         if begin.is_long:
             settings["statement_timeout"] = "0"
             settings |= dict.fromkeys(INDEX_SCAN_OPTIONS, SQL("default"))
-        settings["role"] = row_security.ROLE
+        settings["role"] = roles.ROLE
         of_tenant = {
             "memorist.tenant": tenant,
             "application_name": f"memorist {tenant}".encode("ascii", "replace").decode()[:63],

@@ -15,9 +15,9 @@ from psycopg.sql import Literal
 from memorist.base.errors import Conflict, SettingsError
 from memorist.storage import design_views
 from memorist.storage.design_views import StoredView, TableView
-from memorist.storage.postgres import citus, row_security
+from memorist.storage.postgres import citus, roles
 from memorist.storage.postgres.connections import PostgresConnection
-from memorist.storage.postgres.row_security import quoted
+from memorist.storage.postgres.roles import quoted
 
 MIN_SERVER_VERSION = 150_000
 """Earlier servers have no views with the rights of the reader."""
@@ -81,7 +81,7 @@ class PostgresViews:
 
 
 def _schema(design: str) -> str:
-    return f"{row_security.SCHEMA}_{design.replace('-', '_')}"
+    return f"{roles.SCHEMA}_{design.replace('-', '_')}"
 
 
 def _address(view: TableView) -> str:
@@ -116,9 +116,9 @@ def _create(view: TableView) -> str:
     return _CREATE.format(
         schema=_schema(view.design),
         name=view.name,
-        query=view.query.replace("memorist.", f"{quoted(row_security.SCHEMA)}."),
+        query=view.query.replace("memorist.", f"{quoted(roles.SCHEMA)}."),
         mark=Literal(_MARK + view.design).as_string(),
-        role=quoted(row_security.ROLE),
+        role=quoted(roles.ROLE),
     )
 
 

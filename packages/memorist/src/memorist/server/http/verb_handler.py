@@ -1,4 +1,4 @@
-"""The handler of one endpoint of the table: authenticate, parse, call the verb, render.
+"""The handler of one verb over HTTP: authenticate, parse, call the verb, render.
 
 Authentication comes first: a caller without permission learns nothing about the request's errors.
 The request is validated by a pydantic model made from the verb's signature (api/schemas.py). The
@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memorist.admin.audited_writer import AuditedAction, is_audited, respond_once
-from memorist.admin.idempotency import IdempotentRequest, StoredResponse
 from memorist.admin.principal import Principal
+from memorist.admin.stored_responses import IdempotentRequest, StoredResponse
 from memorist.api import problem
 from memorist.api.invoke import invoke
 from memorist.api.parameter_help import parameter_help
@@ -76,7 +76,7 @@ class Call:
     """True if If-Match or If-None-Match named the expected version."""
 
 
-class Handler:
+class VerbHandler:
     """Handles the requests of one verb.
 
     A subclass handles a verb whose requests or responses differ from its signature, such as one that

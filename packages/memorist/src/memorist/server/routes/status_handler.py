@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from memorist.admin.idempotency import StoredResponse
+from memorist.admin.stored_responses import StoredResponse
 from memorist.base import clock
 from memorist.base.verbs import Endpoint
 from memorist.jobs.status import SystemStatus
 from memorist.memory import Memory, Scope
 from memorist.server.http.authentication import RequestAuthenticator
-from memorist.server.http.handler import Call, Handler
+from memorist.server.http.verb_handler import Call, VerbHandler
 
 _SHARE = 19
 _MAX_CACHE_SECONDS = 300.0
@@ -47,7 +47,7 @@ class CachedStatus:
             return cached
 
 
-class StatusHandler(Handler):
+class StatusHandler(VerbHandler):
     """Responds with the cached status. The operator also sees since when the server runs."""
 
     def __init__(

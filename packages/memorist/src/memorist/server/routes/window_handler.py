@@ -7,14 +7,14 @@ from starlette.responses import Response
 from memorist.api.responses import MessageRows, response
 from memorist.kinds.messages.messages import WindowLimits, window_rows
 from memorist.memory import Scope
-from memorist.server.http.handler import Call, Handler
 from memorist.server.http.thread_pool import in_file_reader
+from memorist.server.http.verb_handler import Call, VerbHandler
 
 MAX_SHORT_WINDOW = 200
 """A longer window uses the large pool, where it does not delay the short ones."""
 
 
-class WindowHandler(Handler):
+class WindowHandler(VerbHandler):
     """Renders the rows of a window."""
 
     async def respond(self, call: Call) -> Response:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from memorist import Memory, Scope
-from memorist.admin import idempotency as once
+from memorist.admin import stored_responses
 from memorist.admin.audited_writer import (
     AuditedAction,
     AuditedWriter,
     respond_once,
 )
-from memorist.admin.idempotency import IdempotentRequest, StoredResponse
 from memorist.admin.principal import PERMISSIONS, Principal
+from memorist.admin.stored_responses import IdempotentRequest, StoredResponse
 from memorist.api.endpoints import ENDPOINTS
 from memorist.base import clock
 from memorist.base.errors import Conflict, Full, Invalid, KeyReused
@@ -245,7 +245,7 @@ def test_verbs_that_call_the_main_model_write_in_steps() -> None:
 def test_responses_expire_after_a_day(open_memory: Callable[..., Memory], now: Now) -> None:
     memory = open_memory(clock=now)
     send_request(memory, "entries_add", "k", add_entry)
-    now.micros += once.KEEP_RESPONSES
+    now.micros += stored_responses.KEEP_RESPONSES
     memory.purge()
     assert send_request(memory, "entries_add", "k", add_entry).replayed
     now.micros += clock.MINUTE

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response
 
-from memorist.admin.idempotency import StoredResponse
+from memorist.admin.stored_responses import StoredResponse
 from memorist.api.invoke import invoke
 from memorist.api.responses import rendered, response
 from memorist.api.schemas import DEFERRED, STRICT
@@ -15,7 +15,7 @@ from memorist.context.assemble import Context
 from memorist.context.report import Report, ReportItem
 from memorist.kinds.turns import Turn
 from memorist.memory import Scope
-from memorist.server.http.handler import Call, Handler
+from memorist.server.http.verb_handler import Call, VerbHandler
 
 _Left = tuple[str, str, int, str]
 
@@ -49,7 +49,7 @@ class ContextAnswer(BaseModel):
     )
 
 
-class ContextHandler(Handler):
+class ContextHandler(VerbHandler):
     """Returns the messages of a context, and more if the request asks for it."""
 
     result = ContextAnswer
@@ -83,7 +83,7 @@ class ContextHandler(Handler):
         return response(await self.in_thread(assemble))
 
 
-class SaveTurnHandler(Handler):
+class SaveTurnHandler(VerbHandler):
     """Stores a turn with the report of its context, in place of the context itself."""
 
     def build_request_model(self) -> type[BaseModel]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from memorist.server.process import workers
+from memorist.server.process.supervisor import _pause
 
 WORKER = """
 import os, select, signal, sys, time
@@ -36,16 +36,16 @@ if how == "closes":
 """
 SUPERVISOR = """
 import sys
-from memorist.server.process.workers import WorkerCommand, Workers
+from memorist.server.process.supervisor import Supervisor, WorkerCommand
 
-workers = Workers(
+supervisor = Supervisor(
     3,
     WorkerCommand([sys.executable, "-c", *sys.argv[1:]], lambda ready: b"%d\\n" % ready),
     on_ready=lambda: print("ready", flush=True),
     on_exit=lambda pid: None,
     stop_seconds=0.3 if sys.argv[2] == "deaf" else 60,
 )
-sys.exit(workers.run())
+sys.exit(supervisor.run())
 """
 
 
@@ -169,5 +169,5 @@ def test_workers_that_do_not_stop_in_time_are_killed(tmp_path: object) -> None:
 
 def test_a_worker_that_keeps_dying_is_always_restarted() -> None:
     """Over hours: the pause has a maximum, and its computation does not overflow."""
-    assert workers._pause(1) == 0.2
-    assert workers._pause(5000) == workers._pause(12) == 5
+    assert _pause(1) == 0.2
+    assert _pause(5000) == _pause(12) == 5

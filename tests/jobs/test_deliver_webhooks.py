@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from memorist import Memory, Scope
-from memorist.admin import webhooks
+from memorist.admin import webhook_request
 from memorist.admin.webhooks import MAX_WEBHOOKS, Webhooks
 from memorist.base import clock
 from memorist.base.errors import AlreadyExists, Invalid, NotFound
-from memorist.jobs import deliver
+from memorist.jobs import deliver_webhooks
 from memorist.jobs.backlog import count_backlog
 from memorist.jobs.job import JobResult
 from memorist.jobs.runner import JobRunner
@@ -59,13 +59,13 @@ def hooks(recorded: Memory, ada: Scope) -> Webhooks:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "RESPONSE_SECONDS", 1.0)
-    monkeypatch.setattr(deliver, "FIRST_RETRY_SECONDS", 0.000_001)
-    monkeypatch.setattr(deliver, "REPLAY_RETRY_SECONDS", 0.000_001)
+    monkeypatch.setattr(webhook_request, "RESPONSE_SECONDS", 1.0)
+    monkeypatch.setattr(deliver_webhooks, "FIRST_RETRY_SECONDS", 0.000_001)
+    monkeypatch.setattr(deliver_webhooks, "REPLAY_RETRY_SECONDS", 0.000_001)
 
 
 def run(memory: Memory) -> JobResult:
-    return deliver.run(memory.services, "acme")
+    return deliver_webhooks.run(memory.services, "acme")
 
 
 def test_events_arrive_in_order_and_signed(recorded: Memory, ada: Scope, hooks: Webhooks) -> None:
@@ -156,7 +156,7 @@ def test_a_receiver_that_lies_about_its_body_has_accepted_the_event(
 def test_a_retry_waits_longer_each_time(
     recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "FIRST_RETRY_SECONDS", 100.0)
+    monkeypatch.setattr(deliver_webhooks, "FIRST_RETRY_SECONDS", 100.0)
     with Receiver(500) as receiver:
         webhook = hooks.add(receiver.url)
         ada.state.set("theme", 1)
@@ -172,7 +172,7 @@ def test_a_retry_waits_longer_each_time(
 def test_a_refused_event_becomes_a_dead_letter_and_can_be_replayed(
     recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "MAX_TRIES", 2)
+    monkeypatch.setattr(deliver_webhooks, "MAX_TRIES", 2)
     with Receiver(400) as receiver:
         webhook = hooks.add(receiver.url)
         ada.state.set("theme", 1)
@@ -205,8 +205,8 @@ def test_a_refused_event_becomes_a_dead_letter_and_can_be_replayed(
 def test_a_replay_to_a_receiver_that_is_down_waits_and_new_events_go_on(
     recorded: Memory, ada: Scope, hooks: Webhooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
-    monkeypatch.setattr(deliver, "REPLAY_RETRY_SECONDS", 100.0)
+    monkeypatch.setattr(deliver_webhooks, "MAX_TRIES", 1)
+    monkeypatch.setattr(deliver_webhooks, "REPLAY_RETRY_SECONDS", 100.0)
     with Receiver(500) as receiver:
         webhook = hooks.add(receiver.url)
         for number in range(3):
@@ -333,7 +333,7 @@ def test_dead_letters_are_removed_after_30_days(
     recorded: Memory, ada: Scope, hooks: Webhooks, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when no events are recorded any more."""
-    monkeypatch.setattr(deliver, "MAX_TRIES", 1)
+    monkeypatch.setattr(deliver_webhooks, "MAX_TRIES", 1)
     with Receiver(400) as receiver:
         webhook = hooks.add(receiver.url)
         for number in range(3):
@@ -382,7 +382,7 @@ def test_private_networks_are_refused_unless_allowed(
         webhook = hooks.add(receiver.url)
         ada.state.set("theme", 1)
         with Memory.open(url, settings=replace(SETTINGS, events="on")) as strict:
-            result = deliver.run(strict.services, "acme")
+            result = deliver_webhooks.run(strict.services, "acme")
             assert "private network" in result.errors[0]
             public_only = strict.scope(tenant="acme").admin.webhooks
             assert not public_only.test(webhook.id).delivered
@@ -424,7 +424,7 @@ def test_webhooks_belong_to_one_tenant(recorded: Memory, hooks: Webhooks) -> Non
                 call(webhook.id)
         assert others.list() == []
         recorded.scope(tenant="other", user="eve").state.set("theirs", 1)
-        deliver.run(recorded.services, "other")
+        deliver_webhooks.run(recorded.services, "other")
         assert receiver.deliveries == []
         with pytest.raises(AlreadyExists):
             hooks.add(receiver.url)

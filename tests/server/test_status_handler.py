@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memorist import Memory
-from memorist.server.routes import status_routes
+from memorist.server.routes import status_handler
 from memorist.storage.database import Transaction, Work
 from testkit.faults import with_faults
 
@@ -19,9 +19,9 @@ def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch)
     """Per tenant; a page that polls every few seconds does not keep a large database busy."""
     times = iter(range(0, 1000, 2))
     monkeypatch.setattr(
-        status_routes, "time", SimpleNamespace(monotonic=lambda: float(next(times)))
+        status_handler, "time", SimpleNamespace(monotonic=lambda: float(next(times)))
     )
-    cached_status = status_routes.CachedStatus(memory)
+    cached_status = status_handler.CachedStatus(memory)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add()
     assert cached_status.status("acme").rows["sessions"] == 1  # took 2 s, so it is cached until 40
@@ -46,7 +46,7 @@ def test_counting_one_tenant_does_not_block_another(memory: Memory) -> None:
 
     memory, faults = with_faults(memory)
     faults.wrap(hold_large_tenant)
-    cached_status = status_routes.CachedStatus(memory)
+    cached_status = status_handler.CachedStatus(memory)
     with ThreadPoolExecutor(1) as pool:
         large = pool.submit(cached_status.status, "large")
         assert started.wait(30)

@@ -63,8 +63,8 @@ class WorkerCommand:
     """Further file numbers that it inherits."""
 
 
-class Workers:
-    """`count` worker processes that do the same work.
+class Supervisor:
+    """Runs `count` worker processes that do the same work, and replaces those that end.
 
     on_ready:     called once all workers are ready
     on_exit:      called with the process id of each worker that ended

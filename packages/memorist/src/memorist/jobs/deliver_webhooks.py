@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from memorist.admin.webhooks import host_of, send
+from memorist.admin.webhook_request import host_of, send
 from memorist.base import clock
 from memorist.jobs.job import JobProblem, JobResult, Progress
 from memorist.kinds.kind import Services

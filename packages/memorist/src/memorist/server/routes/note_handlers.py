@@ -13,7 +13,6 @@ from memorist.api.responses import rendered, response
 from memorist.api.schemas import LENIENT, owner_fields
 from memorist.base import canonical
 from memorist.kinds.notes import MAX_WAIT_SECONDS, NoteVersion
-from memorist.server.http.handler import Call, Handler
 from memorist.server.http.sse import (
     EVENT_STREAM_MEDIA_TYPE,
     EVENTS_PER_READ,
@@ -25,6 +24,7 @@ from memorist.server.http.sse import (
     poll_events,
     wait_or_stop,
 )
+from memorist.server.http.verb_handler import Call, VerbHandler
 
 STREAM = Endpoint(
     "GET /notes/stream",
@@ -36,7 +36,7 @@ STREAM = Endpoint(
 EVENT = "change"
 
 
-class ChangesHandler(Handler):
+class ChangesHandler(VerbHandler):
     """Waits for a change without blocking a thread."""
 
     async def respond(self, call: Call) -> Response:
@@ -59,7 +59,7 @@ class ChangesHandler(Handler):
         return response(rendered(changes))
 
 
-class StreamHandler(Handler):
+class StreamHandler(VerbHandler):
     """Streams every change as an event whose id is the version, until the client disconnects."""
 
     media_type = EVENT_STREAM_MEDIA_TYPE
