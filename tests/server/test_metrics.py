@@ -144,6 +144,24 @@ def test_models_tools_and_background_jobs_are_counted(
     assert value(operator, "work_failed_total", job="vectors") >= 1
 
 
+def test_the_model_call_of_a_saved_turn_is_counted(http: TestClient, operator: TestClient) -> None:
+    """Also if the turn has the report of its context."""
+    http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
+    context = http.post("/api/context", json={"session": "trip", "message": "Hi"}, headers=ADA)
+    turn = {
+        "session": "trip",
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
+        "usage": {"model": "large", "tokens_in": 7, "tokens_out": 3, "cost": 0.5},
+    }
+    for report in ({}, {"report": context.json()["report"]}):
+        assert http.post("/api/turns", json={**turn, **report}, headers=ADA).status_code == 201
+    assert value(operator, "model_calls_total", model="large", outcome="ok") == 2
+    assert value(operator, "model_tokens_total", model="large", direction="in") == 14
+    assert value(operator, "model_cost_dollars_total", model="large") == 1.0
+    assert value(operator, "operations_total", operation="save_turn", outcome="ok") == 2
+    assert value(operator, "messages_appended_total") == 4
+
+
 def test_model_calls_of_background_jobs_are_counted(
     open_memory: Callable[..., Memory], calling: Calling
 ) -> None:

@@ -13,8 +13,6 @@ from memorist.api.responses import rendered, response
 from memorist.api.schemas import DEFERRED, STRICT
 from memorist.context.assemble import Context
 from memorist.context.report import Report, ReportItem
-from memorist.kinds.turns import Turn
-from memorist.memory import Scope
 from memorist.server.http.verb_handler import Call, VerbHandler
 
 _Left = tuple[str, str, int, str]
@@ -99,14 +97,11 @@ class SaveTurnHandler(VerbHandler):
         return create_model("TurnRequest", __config__=STRICT, **fields)
 
     async def respond(self, call: Call) -> Response:
-        """Save the turn in a thread."""
+        """Save the turn in a thread, with its report as the context that the verb takes."""
         report: ReportShape | None = call.arguments.pop("report", None)
-        context = None if report is None else Context([], _report(report), {})
-
-        def save(scope: Scope) -> Turn:
-            return scope.save_turn(**call.arguments, context=context)
-
-        return response(await self.in_thread(self.call_verb, call, save))
+        if report is not None:
+            call.arguments["context"] = Context([], _report(report), {})
+        return await super().respond(call)
 
 
 def _report(shape: ReportShape) -> Report:
