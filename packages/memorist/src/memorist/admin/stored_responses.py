@@ -1,7 +1,8 @@
 """The header `Idempotency-Key`: a repeated request with the same key gets the first response again.
 
-The `key` of `append`, `save_turn` and a chat turn is another mechanism: it finds the messages that
-the first call added (`AlreadyAdded` in `kinds/messages/messages.py`), in the library too.
+Verbs with a `key` of their own (`append`, `extend`, `save_turn`) and chat turns store no response: the
+header becomes their `key`, which finds the messages that the first call added (`AlreadyAdded` in
+`kinds/messages/messages.py`), in the library too.
 
 A key belongs to one principal and one route. Its row is written in the transaction of the change
 itself: both exist or neither does, and a concurrent request waits. The same key with another

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from memorist.base import canonical, ids, limits, masking
 from memorist.base.errors import (
@@ -60,6 +60,8 @@ from memorist.models import ChatModel, Completion, ModelReply
 from memorist.models.chat import MAX_CALLS
 from memorist.models.recording import ModelCall
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 _log = logging.getLogger("memorist.chat")
 _MAX_NAME_LENGTH = 100
 _LATENCY = "turn_latency_ms"
@@ -199,9 +201,8 @@ def begin_turn(
         before = scope.sessions.get(stored.id).last_seq
         pictures.store(scope, stored.id, stored_images)
         try:
-            user_message = scope.services.observer.call(
-                declared_verb(scope.messages.append).operation,
-                scope.owner,
+            user_message = _call(
+                scope,
                 scope.messages.append,
                 stored.id,
                 "user",
@@ -245,9 +246,8 @@ def answer_as(open_turn: OpenTurn, agent: str, others: Sequence[str], emit: Emit
     if turn is None:
         output = _run_agent(scope, open_turn, others, emit)
         try:
-            turn = scope.services.observer.call(
-                declared_verb(scope.save_turn).operation,
-                scope.owner,
+            turn = _call(
+                scope,
                 scope.save_turn,
                 session,
                 output.messages,
@@ -326,14 +326,20 @@ def _run_agent(scope: Scope, open_turn: OpenTurn, others: Sequence[str], emit: E
     return _ToolLoop(scope, open_turn, model, agent, emit).run(others)
 
 
+def _call(scope: Scope, verb: Callable[P, Result], *arguments: P.args, **named: P.kwargs) -> Result:
+    """Call a verb of a scope; it is counted and traced like a request for it."""
+    operation = declared_verb(verb).operation
+    return scope.services.observer.call(operation, scope.owner, verb, *arguments, **named)
+
+
 def _context(scope: Scope, open_turn: OpenTurn, room: int, others: Sequence[str]) -> Context:
     """Assemble the context of the turn.
 
-    The session's newest messages include the user's message, unless later ones overtook it.
+    An empty message makes `assemble` ask for the last stored user message, which is this turn's,
+    unless later ones overtook it.
     """
-    return scope.services.observer.call(
-        declared_verb(scope.context).operation,
-        scope.owner,
+    return _call(
+        scope,
         scope.context,
         open_turn.session.id,
         open_turn.message if open_turn.overtaken else "",

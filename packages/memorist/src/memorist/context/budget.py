@@ -24,15 +24,15 @@ class Layer:
 
 
 LAYERS = (
-    Layer("private", 0.10, 2),
-    Layer("notes", 0.10, 2),
-    Layer("summary", 0.15, 2),
-    Layer("facts", 0.05, 2),
-    Layer("references", 0.05, 1),
-    Layer("window", 0.30, 8),
-    Layer("state", 0.0, 1),
-    Layer("whiteboard", 0.0, 1),
-    Layer("recall", 0.0, 3),
+    Layer("private", 0.10, 2),  # entries: journal and core
+    Layer("notes", 0.10, 2),  # notes
+    Layer("summary", 0.15, 2),  # summaries
+    Layer("facts", 0.05, 2),  # facts
+    Layer("references", 0.05, 1),  # refs
+    Layer("window", 0.30, 8),  # messages
+    Layer("state", 0.0, 1),  # state
+    Layer("whiteboard", 0.0, 1),  # entries: whiteboard
+    Layer("recall", 0.0, 3),  # search results of every kind
 )
 """The layers that share the tokens that remain after the system prompt and the new message."""
 

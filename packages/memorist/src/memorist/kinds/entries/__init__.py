@@ -1,4 +1,7 @@
-"""Entries: an agent's journal and core memory, and the whiteboards that agents share."""
+"""Entries: short texts that an agent remembers.
+
+There are three kinds: `journal` (expires), `core` (permanent), `whiteboard` (shared by agents).
+"""
 
 from memorist.kinds.entries.entries import Entries
 from memorist.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind, Review

@@ -109,8 +109,9 @@ class AlreadyAdded(Exception):
     """Raised to roll back when the messages of an idempotency key are stored already.
 
     The caller then returns the first result, which it finds through the table `message_keys`. This
-    is the `key` of a verb, such as `append` and `save_turn`. The header `Idempotency-Key` of a REST
-    request is another mechanism, for all verbs: `admin/stored_responses.py`.
+    is the `key` of a verb, such as `append` and `save_turn`. For these verbs, the header
+    `Idempotency-Key` of a REST request becomes `key`; for the others, the server stores the
+    response: `admin/stored_responses.py`.
     """
 
 
@@ -390,7 +391,7 @@ class Messages(Kind):
         once: tuple[str, str] | None = None,
     ) -> list[Message]:
         """Insert rows with the next numbers, under a session lock that lasts until the commit."""
-        last, user, agent = self._lock(tx, session, once[0] if once else None)
+        last, user, agent = self._lock_and_check_key(tx, session, once[0] if once else None)
         # Check everything before the key is stored: in `Scope.transaction`, a caller may catch the
         # error and commit.
         if expected_last_seq not in (None, last):
@@ -488,10 +489,19 @@ class Messages(Kind):
         """Move the session's `first_at` back to an older message, so that retention finds it."""
         tx.send(_MOVE_FIRST_AT, session=session, at=at)
 
-    def _lock(self, tx: Transaction, session: str, key: str | None = None) -> tuple[int, str, str]:
+    def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
         """Lock a session until the commit; return its last message number, its user and its agent.
 
-        The number is 0 before the first message. Raises `AlreadyAdded` if the idempotency key was used.
+        The number is 0 before the first message.
+        """
+        return self._lock_and_check_key(tx, session, None)
+
+    def _lock_and_check_key(
+        self, tx: Transaction, session: str, key: str | None
+    ) -> tuple[int, str, str]:
+        """Lock a session as `_lock` does; raise `AlreadyAdded` if the idempotency key was used.
+
+        The key is read in the same round trip as the session.
         """
         tx.lock_rows(
             "select 1 from sessions where tenant = :tenant and id = :session", session=session
