@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from memorist.api.endpoints import ADMIN_ENDPOINTS, ADMIN_KIND_HELP, ENDPOINTS, KIND_HELP
-from memorist.base.extensions import summary
+from memorist.base.extensions import COMMANDS as EXTENSIONS
+from memorist.base.extensions import extensions
 from memorist.base.settings import FIELDS, Settings
-from memorist.cli.main import COMMANDS, extra_commands, load_command
+from memorist.cli.main import COMMANDS, EXTRA_COMMANDS, load_command, summary_of
 from memorist.kinds import KINDS
 from memorist.memory import ADMIN_KINDS
 
@@ -97,9 +98,11 @@ def commands_page() -> str:
             example = load_command(name).example.splitlines()[0].strip()
             if example not in shown:
                 lines.append(f"- `{example}`: {about}")
-    for name, extension in extra_commands().items():
+    for name, extension in extensions(EXTENSIONS).items():
         example = extension.load().example.splitlines()[0].strip()
-        lines.append(f"- `{example}`: {summary(extension)} (`pip install 'memorist[{name}]'`)")
+        extra, _ = EXTRA_COMMANDS[name]
+        about = summary_of(name, extension)
+        lines.append(f"- `{example}`: {about} (`pip install 'memorist[{extra}]'`)")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -49,7 +49,7 @@ pytest_plugins = ["testkit.apps", "testkit.commands", "testkit.limited"]
 
 ROOT = Path(__file__).parent.parent
 ONE_ENGINE = {
-    "api", "admin", "base", "chat", "cli", "coding_agents", "context", "importing", "jobs",
+    "api", "admin", "base", "chat", "cli", "context", "importing", "jobs",
     "kinds", "llm",
 }  # fmt: skip
 ONE_ENGINE |= {"mcp", "content", "models", "promises", "security", "server", "text", "web"}

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 COMMANDS = "memorist.commands"
 """Each entry point is a `memorist.cli.command.Command`. `memorist --help` shows the summary of its
-distribution."""
+distribution, or what `memorist.cli.main` says about commands of our packages."""
 ENGINES = "memorist.engines"
 """Each entry point is a `memorist.storage.extra_engines.Engine`, named after the scheme of its addresses."""
+HOOKS = "memorist.hooks"
+"""The entry point `memorist` is a function that runs `memorist hook` with its arguments."""
 IMPORTERS = "memorist.importers"
 """Each entry point is a `memorist.importing.Importer`, named after its format."""
 MCP_PROFILES = "memorist.mcp_profiles"

@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memorist.base import extensions
@@ -81,11 +80,6 @@ COMMANDS = {
     "mcp_command": {
         "mcp": "Serve the memory to an MCP client that starts this command.",
     },
-    "coding_command": {
-        "install": "Add memorist to a coding agent: its MCP entry, and hooks that recall and save.",
-        "uninstall": "Remove from a coding agent what `memorist install` added.",
-        "hook": "Run a hook of a coding agent. The settings of the coding agent call it.",
-    },
     "run_command": {
         "run": "Run a command. Store a large output and print a placeholder for it.",
     },
@@ -102,8 +96,19 @@ _GROUPS = {
     "migrate": "Show, apply and revert schema migrations.",
     "config": "Show the settings and where they come from.",
 }
-_EXTRAS = {"eval": "eval"}
-"""Commands of packages that may not be installed, with the extra that installs each."""
+EXTRA_COMMANDS = {
+    "eval": (
+        "eval",
+        "Measure search and answers on benchmark files: LoCoMo, LongMemEval and BEAM.",
+    ),
+    "install": (
+        "mcp",
+        "Add memorist to a coding agent: its MCP entry, and hooks that recall and save.",
+    ),
+    "uninstall": ("mcp", "Remove from a coding agent what `memorist install` added."),
+    "hook": ("mcp", "Run a hook of a coding agent. The settings of the coding agent call it."),
+}
+"""Commands of our packages that may not be installed: the extra that installs each, and its help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -144,17 +149,8 @@ def _run_hook(words: Sequence[str]) -> int:
 
     So this always succeeds. It also starts faster than other commands.
     """
-    options = argparse.ArgumentParser("memorist hook", exit_on_error=False, add_help=False)
-    options.add_argument("host", nargs="?", default="")
-    options.add_argument("event", nargs="?", default="")
-    options.add_argument("--database")
-    options.add_argument("--config", type=Path)
     with suppress(Exception, SystemExit):
-        from memorist.coding_agents.hook import process_seconds, run_hook  # only for hooks
-
-        arguments, _ = options.parse_known_args(words[1:])
-        flags = {"database": arguments.database}
-        run_hook(arguments.host, arguments.event, arguments.config, flags, process_seconds())
+        extensions.extensions(extensions.HOOKS)["memorist"].load()(words[1:])
     return 0
 
 
@@ -210,7 +206,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
             _add_command(groups[group] if group else commands, verb, load_command(name), about)
         elif not group:
             commands.add_parser(verb, help=about, add_help=False)
-    if {*_EXTRAS} & {*words} or not {*groups, *help_by_name} & {*words}:
+    if {*EXTRA_COMMANDS} & {*words} or not {*groups, *help_by_name} & {*words}:
         _add_extra_commands(commands, words)
     return top
 
@@ -229,21 +225,21 @@ def _add_verb(
 
 def _add_extra_commands(commands: Any, words: Sequence[str]) -> None:
     """Add the commands of other packages; finding them takes as long as a short command."""
-    installed = extra_commands()
+    installed = extensions.extensions(extensions.COMMANDS)
     for name, extension in installed.items():
-        about = extensions.summary(extension)
+        about = summary_of(name, extension)
         if name in words:
             _add_command(commands, name, extension.load(), about)
         else:
             commands.add_parser(name, help=about, add_help=False)
-    for name, extra in _EXTRAS.items():
+    for name, (extra, _) in EXTRA_COMMANDS.items():
         if name not in installed and name in words:
             _add_missing_command(commands, name, extra)
 
 
-def extra_commands() -> dict[str, EntryPoint]:
-    """Return the commands that other packages define, by name."""
-    return extensions.extensions(extensions.COMMANDS)
+def summary_of(name: str, extension: EntryPoint) -> str:
+    """Return the help of a command of another package: for a foreign one, that of the package."""
+    return EXTRA_COMMANDS[name][1] if name in EXTRA_COMMANDS else extensions.summary(extension)
 
 
 def load_command(name: str) -> Command:

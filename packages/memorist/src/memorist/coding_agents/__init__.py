@@ -1,1 +1,4 @@
-"""Memory for coding agents: installation into their settings, and the hooks that they call."""
+"""The memory that the coding agents of a project share: its settings, and the log of their hooks.
+
+The hooks and their installation are in the package memorist-frameworks.
+"""

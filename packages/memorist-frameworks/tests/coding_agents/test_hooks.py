@@ -13,12 +13,8 @@ from typing import Any
 import apsw
 import pytest
 
-from memorist.coding_agents import hook, hook_log
-from memorist.coding_agents.hosts import HOSTS
-from memorist.coding_agents.project import data_folder, project_name, project_settings
-from memorist.memory import Scope
-from tests.coding_agents.conftest import Hooks
-from tests.coding_agents.transcripts import (
+from coding_agents.conftest import Hooks
+from coding_agents.transcripts import (
     ANSWER,
     CLAUDE_CODE,
     CODEX,
@@ -27,6 +23,11 @@ from tests.coding_agents.transcripts import (
     SAVE_EVENTS,
     TRANSCRIPTS,
 )
+from memorist.coding_agents import hook_log
+from memorist.coding_agents.project import data_folder, project_name, project_settings
+from memorist.memory import Scope
+from memorist_frameworks.coding_agents import hook
+from memorist_frameworks.coding_agents.hosts import HOSTS
 
 COMMAND = (sys.executable, "-m", "memorist.cli.main", "hook")
 
@@ -469,7 +470,7 @@ def test_no_hook_waits_for_a_locked_database(
 def test_the_start_of_the_process_counts(project: Path, hooks: Hooks) -> None:
     hooks.read(lambda scope: scope.notes.overwrite("Use uv, never pip."))
     code = (
-        "from memorist.coding_agents.hook import run_hook; "
+        "from memorist_frameworks.coding_agents.hook import run_hook; "
         "run_hook('claude-code', 'UserPromptSubmit', elapsed=3600.0)"
     )
     payload = {"session_id": "s1", "cwd": str(project), "prompt": "Do we use uv or pip?"}
@@ -519,7 +520,7 @@ def test_a_large_log_is_renamed(home: Path) -> None:
 
 
 def test_every_event_has_a_time_limit() -> None:
-    from memorist.coding_agents.hosts import hook_seconds
+    from memorist_frameworks.coding_agents.hosts import hook_seconds
 
     for host in HOSTS.values():
         for event, task in host.events.items():

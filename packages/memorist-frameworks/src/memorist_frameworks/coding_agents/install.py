@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from memorist.base.errors import Conflict, Invalid
-from memorist.coding_agents import jsonc
-from memorist.coding_agents.hosts import HOSTS, NAME, Addition, Host, Place
-from memorist.coding_agents.jsonc import EditError, Insertion
 from memorist.coding_agents.project import data_folder, make_data_folder
 from memorist.storage import files
+from memorist_frameworks.coding_agents import jsonc
+from memorist_frameworks.coding_agents.hosts import HOSTS, NAME, Addition, Host, Place
+from memorist_frameworks.coding_agents.jsonc import EditError, Insertion
 
 RECORD = "installed.json"
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)

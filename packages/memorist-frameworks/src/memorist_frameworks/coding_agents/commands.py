@@ -13,15 +13,15 @@ from typing import Any
 from memorist.base.errors import Invalid, install_hint
 from memorist.base.settings import PASSWORD_IN_URL
 from memorist.cli.command import Arguments, Command
-from memorist.coding_agents.hook import process_seconds, run_hook
-from memorist.coding_agents.hosts import HOSTS, Host, Place
-from memorist.coding_agents.install import (
+from memorist.coding_agents.project import config_folder
+from memorist_frameworks.coding_agents.hook import process_seconds, run_hook
+from memorist_frameworks.coding_agents.hosts import HOSTS, Host, Place
+from memorist_frameworks.coding_agents.install import (
     apply_changes,
     check_installed,
     plan_install,
     plan_uninstall,
 )
-from memorist.coding_agents.project import config_folder
 
 DETAILS = """\
 Shows the changes as a diff and asks before it writes. Comments and the order of the files stay. All
@@ -164,25 +164,23 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--yes": {**_FLAG, "help": "do not ask for confirmation"},
 }
 
-COMMANDS = (
-    Command(
-        "install",
-        install,
-        "memorist install claude-code --dry-run",
-        (),
-        {**_ARGUMENTS, "--force": {**_FLAG, "help": "even if the coding agent was not found"}},
-        details=DETAILS,
-    ),
-    Command("uninstall", uninstall, "memorist uninstall claude-code", (), _ARGUMENTS),
-    Command(
-        "hook",
-        hook,
-        "memorist hook claude-code SessionStart < event.json",
-        (),
-        {
-            "host": {"metavar": "HOST", "help": "the coding agent"},
-            "event": {"metavar": "EVENT", "help": "the name of the event, such as SessionStart"},
-        },
-        details="Reads the event from standard input. Always succeeds, within a time limit.",
-    ),
+INSTALL = Command(
+    "install",
+    install,
+    "memorist install claude-code --dry-run",
+    (),
+    {**_ARGUMENTS, "--force": {**_FLAG, "help": "even if the coding agent was not found"}},
+    details=DETAILS,
+)
+UNINSTALL = Command("uninstall", uninstall, "memorist uninstall claude-code", (), _ARGUMENTS)
+HOOK = Command(
+    "hook",
+    hook,
+    "memorist hook claude-code SessionStart < event.json",
+    (),
+    {
+        "host": {"metavar": "HOST", "help": "the coding agent"},
+        "event": {"metavar": "EVENT", "help": "the name of the event, such as SessionStart"},
+    },
+    details="Reads the event from standard input. Always succeeds, within a time limit.",
 )

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from coding_agents.conftest import Hooks
+from coding_agents.model_server import ANSWER, ModelServer, model_server
+from coding_agents.transcripts import QUESTION
 from memorist.cli.main import main
 from memorist.coding_agents import hook_log
-from tests.coding_agents.conftest import Hooks
-from tests.coding_agents.model_server import ANSWER, ModelServer, model_server
-from tests.coding_agents.transcripts import QUESTION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
@@ -30,7 +30,7 @@ PACKAGES = {
     "opencode": "opencode-ai@1.18.18",
 }
 CACHE = Path("/var/tmp/memorist-coding-agents")
-PLUGIN = Path(__file__).parents[2] / "plugins" / "claude-code"
+PLUGIN = Path(__file__).parents[4] / "plugins" / "claude-code"
 
 
 def program(host: str, name: str) -> str:

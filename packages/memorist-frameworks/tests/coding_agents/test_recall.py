@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from memorist.coding_agents.hosts import HOSTS
-from memorist.memory import Scope
-from tests.coding_agents.conftest import Hooks
-from tests.coding_agents.conversations import (
+from coding_agents.conftest import Hooks
+from coding_agents.conversations import (
     LAST_ANSWER,
     LAST_PROMPT,
     PNPM,
@@ -18,7 +16,9 @@ from tests.coding_agents.conversations import (
     conversation,
     transcript_of,
 )
-from tests.coding_agents.transcripts import SAVE_EVENTS
+from coding_agents.transcripts import SAVE_EVENTS
+from memorist.memory import Scope
+from memorist_frameworks.coding_agents.hosts import HOSTS
 
 MIN_ANSWERED = 18
 """Of 20 questions. Which memories fit into a recall is a matter of ranking, so a question may miss

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coding_agents.conftest import Hooks
+from coding_agents.transcripts import lines
 from memorist.context.render import PREAMBLE
 from memorist.kinds.trust import PEOPLE
 from memorist.memory import Scope
-from tests.coding_agents.conftest import Hooks
-from tests.coding_agents.transcripts import lines
 from tests.security.payloads import PAYLOADS
 
 

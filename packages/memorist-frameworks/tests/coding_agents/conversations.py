@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tests.coding_agents.transcripts import lines
+from coding_agents.transcripts import lines
 
 TURNS = 30  # of a conversation: a prompt and an answer
 

@@ -7,6 +7,7 @@ have keys, so a transcript can be read any number of times.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from memorist.base.errors import AlreadyExists, Busy, Invalid, KeyReused, NotFound
 from memorist.coding_agents import hook_log
-from memorist.coding_agents.hosts import HOSTS, Task, hook_seconds
 from memorist.coding_agents.project import (
     FOLDER_VARIABLES,
     data_folder,
@@ -30,7 +30,9 @@ from memorist.coding_agents.project import (
     project_name,
     project_settings,
 )
-from memorist.coding_agents.transcripts import (
+from memorist.storage.connect import is_missing
+from memorist_frameworks.coding_agents.hosts import HOSTS, Task, hook_seconds
+from memorist_frameworks.coding_agents.transcripts import (
     Line,
     TranscriptMessage,
     messages_of,
@@ -39,7 +41,6 @@ from memorist.coding_agents.transcripts import (
     read_lines,
     without_added_text,
 )
-from memorist.storage.connect import is_missing
 
 if TYPE_CHECKING:  # a hook without a database does not need these: functions import them
     from memorist.base.settings import Settings
@@ -69,6 +70,18 @@ STAT_START_TIME = 19  # the place in /proc/PID/stat, behind the name
 EMBED_SECONDS = 5.0  # for the vectors of saved messages; what is left, a later hook computes
 MARKS = "transcripts"  # a folder: how far each transcript was read
 HEAD = "Memory of this project, from earlier sessions (by memorist):"
+
+
+def main(words: Sequence[str]) -> None:
+    """Run `memorist hook` with its arguments; unknown ones are ignored."""
+    options = argparse.ArgumentParser("memorist hook", exit_on_error=False, add_help=False)
+    options.add_argument("host", nargs="?", default="")
+    options.add_argument("event", nargs="?", default="")
+    options.add_argument("--database")
+    options.add_argument("--config", type=Path)
+    arguments, _ = options.parse_known_args(words)
+    flags = {"database": arguments.database}
+    run_hook(arguments.host, arguments.event, arguments.config, flags, process_seconds())
 
 
 def run_hook(

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from coding_agents.conftest import Hooks
 from memorist.cli.main import main
-from memorist.coding_agents import jsonc
-from memorist.coding_agents.hosts import HOSTS, Place, hook_seconds
-from memorist.coding_agents.install import is_own_hook
-from tests.coding_agents.conftest import Hooks
+from memorist_frameworks.coding_agents import jsonc
+from memorist_frameworks.coding_agents.hosts import HOSTS, Place, hook_seconds
+from memorist_frameworks.coding_agents.install import is_own_hook
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SCOPES = ("--user", "--project")
 FILES = {
     ("claude-code", "--user"): ["home/.claude.json", "home/.claude/settings.json"],
@@ -479,7 +479,7 @@ def test_a_linked_file_stays_a_link(project: Path, tmp_path: Path) -> None:
 def test_status_shows_what_the_hooks_did(
     hooks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.coding_agents.transcripts import CLAUDE_CODE
+    from coding_agents.transcripts import CLAUDE_CODE
 
     file = tmp_path / "t.jsonl"
     file.write_text(CLAUDE_CODE)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from memorist.coding_agents import hook, hook_log, hosts
+from memorist.coding_agents import hook_log
 from memorist.coding_agents.project import FOLDER_VARIABLES, make_folder, project_settings
 from memorist.memory import Memory, Scope
+from memorist_frameworks.coding_agents import hook, hosts
 
 HOST_VARIABLES = (
     *FOLDER_VARIABLES,

@@ -1,0 +1,1 @@
+"""Memory for coding agents: installation into their settings, and the hooks that they call."""
