@@ -11,9 +11,9 @@ client.beta.memory_stores.memories.create(store.id, path="/name.md", content="I 
 
 from __future__ import annotations
 
-from memorist.server.routes.route_sets import RouteCall, RouteFailure, RouteOperation, RouteSet
 from memorist_frameworks.routes.anthropic_formats import Json
 from memorist_frameworks.routes.anthropic_stores import Stores
+from memorist_frameworks.routes.route_set import RouteCall, RouteFailure, RouteOperation, RouteSet
 
 STORES = "/v1/memory_stores"
 STORE = f"{STORES}/{{store}}"

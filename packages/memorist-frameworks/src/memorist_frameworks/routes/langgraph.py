@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from memorist.base import canonical, limits
 from memorist.base.errors import Forbidden, Invalid
 from memorist.kinds.items import Drop, PlacedItem, Put
-from memorist.server.routes.route_sets import RouteCall, RouteOperation, RouteSet
 from memorist_frameworks import namespaces
 from memorist_frameworks.namespaces import checked
+from memorist_frameworks.routes.route_set import RouteCall, RouteOperation, RouteSet
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 Labels = list[str]

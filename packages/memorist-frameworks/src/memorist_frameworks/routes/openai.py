@@ -12,13 +12,13 @@ client.conversations.items.list(conversation.id)
 from __future__ import annotations
 
 from memorist.base.errors import Invalid
-from memorist.server.routes.route_sets import RouteCall, RouteFailure, RouteOperation, RouteSet
 from memorist_frameworks.routes.openai_conversations import (
     MAX_PAGE_ITEMS,
     Conversations,
     Json,
     render_conversation,
 )
+from memorist_frameworks.routes.route_set import RouteCall, RouteFailure, RouteOperation, RouteSet
 
 ALL = "/v1/conversations"
 ONE = f"{ALL}/{{id}}"

@@ -1,7 +1,7 @@
 """Routes of the API: what each request needs and returns.
 
 Every route is an `ApiRoute`: of a verb (server/routes/verb_routes.py), written by hand (chat, sign-in)
-or of another package's set (server/routes/route_sets.py). Routing and the OpenAPI document both read it.
+or of another package (base/extensions.py). Routing and the OpenAPI document both read it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ IMPORTERS = "memorist.importers"
 MCP_PROFILES = "memorist.mcp_profiles"
 """Each entry point is a `memorist.mcp.server.Offer`, named after its profile."""
 ROUTES = "memorist.routes"
-"""Each entry point is a `memorist.server.routes.route_sets.RouteSet`, which the server adds."""
+"""Each entry point is a function that takes the server's `RequestAuthenticator` and returns a list of
+`memorist.api.route.ApiRoute`, which the server adds."""
 
 
 def extensions(group: str) -> dict[str, EntryPoint]:

@@ -12,7 +12,9 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
 from memorist.api import problem
+from memorist.api.route import ApiRoute
 from memorist.base import limits
+from memorist.base.extensions import ROUTES, extensions
 from memorist.memory import Memory
 from memorist.server.http.authentication import RequestAuthenticator
 from memorist.server.http.middleware import ProtectionMiddleware, set_thread_limit
@@ -28,7 +30,6 @@ from memorist.server.routes import (
     export_route,
     mcp_mount,
     model_routes,
-    route_sets,
     sign_in,
     verb_routes,
     web_app,
@@ -56,7 +57,7 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
         *event_routes.routes(authenticator),
         *chat_routes.routes(authenticator, turns),
         *conversation_routes.routes(authenticator),
-        *route_sets.routes(authenticator),
+        *_routes_of_packages(authenticator),
         *sign_in.routes(authenticator),
         *model_routes.routes(authenticator),
     ]
@@ -103,3 +104,12 @@ def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     app.state.handlers = {handler.endpoint.name: handler for handler in handlers}
     app.state.routes = api
     return app
+
+
+def _routes_of_packages(authenticator: RequestAuthenticator) -> list[ApiRoute]:
+    """Return the routes of other packages, such as the wire protocols of vendors."""
+    return [
+        route
+        for extension in extensions(ROUTES).values()
+        for route in extension.load()(authenticator)
+    ]

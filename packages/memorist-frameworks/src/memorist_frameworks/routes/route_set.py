@@ -1,8 +1,7 @@
-"""Sets of routes of other packages, such as the wire protocols of vendors.
+"""A set of routes: the operations of one vendor's protocol, and the shape of its errors.
 
-An entry point of the group `memorist.routes` names a `RouteSet`: the operations of one protocol and
-the shape of its errors. Authentication, parsing, threads, audit and idempotency are the same for
-all, and are done here. The vendor's own contract describes the routes, not our OpenAPI document.
+Authentication, parsing, threads, audit and idempotency are the same for all sets, and are done here
+with the parts of the server. The vendor's own contract describes the routes, not the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from memorist.admin.stored_responses import IdempotentRequest, StoredResponse
 from memorist.api import problem
 from memorist.api.responses import Written, encoded
 from memorist.api.route import ApiRoute
-from memorist.base import extensions, limits
+from memorist.base import limits
 from memorist.base.error_text import error_text
-from memorist.base.errors import Invalid, MemoristError, SettingsError
+from memorist.base.errors import Invalid, MemoristError
 from memorist.kinds.kind import Services
 from memorist.memory import Scope
 from memorist.search.service_embedder import ServiceEmbedder
@@ -93,24 +92,17 @@ class RouteSet:
     ignored_parameters: frozenset[str] = frozenset()
     field_names: Mapping[str, str] = field(default_factory=dict)  # our names to the protocol's
 
-
-def routes(authenticator: RequestAuthenticator) -> list[ApiRoute]:
-    """Return the routes of every installed set."""
-    result = []
-    for name, extension in sorted(extensions.extensions(extensions.ROUTES).items()):
-        route_set = extension.load()
-        if not isinstance(route_set, RouteSet):
-            reason = f"must be a RouteSet, not {type(route_set).__name__}"
-            raise SettingsError(where=f"{extensions.ROUTES}: {name}", problem=reason)
-        for operation in route_set.operations:
-            route = ApiRoute(
+    def routes(self, authenticator: RequestAuthenticator) -> list[ApiRoute]:
+        """Return the routes of the operations."""
+        return [
+            ApiRoute(
                 method=operation.method,
                 path=operation.path,
                 permission=operation.permission,
-                handle=OperationHandler(authenticator, route_set, operation).handle,
+                handle=OperationHandler(authenticator, self, operation).handle,
             )
-            result.append(route)
-    return result
+            for operation in self.operations
+        ]
 
 
 class OperationHandler:
