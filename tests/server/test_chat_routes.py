@@ -392,6 +392,33 @@ def test_turns_of_one_session_run_in_order(start_server: Start) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_retry_as_soon_as_a_turn_has_ended(
+    start_local_server: Start, monkeypatch: pytest.MonkeyPatch, is_stored: bool
+) -> None:
+    """The thread of the turn is still there: a saved answer is marked, and a failed turn runs again."""
+    retried = threading.Event()
+    end = running.RunningTurn.end
+
+    def end_slowly(self: running.RunningTurn, *arguments: Any, **named: Any) -> None:
+        end(self, *arguments, **named)
+        assert retried.wait(WAIT)
+
+    def fail(request: Any) -> str:
+        raise ModelUnavailable(model="scripted", problem="it is busy")
+
+    monkeypatch.setattr(running.RunningTurn, "end", end_slowly)
+    model = ScriptedModel(*(["By train."] if is_stored else [fail, "By train."]))
+    with start_local_server(model).client() as http:
+        body = {"message": "How?", "session_id": str(uuid.uuid4()), "key": "k1"}
+        first = say(http, **body)
+        second = say(http, **body)
+        retried.set()
+    assert first.status_code == (200 if is_stored else 503)
+    assert (second.status_code, second.json()["message"]) == (200, "By train.")
+    assert second.json()["again"] == is_stored
+
+
 def test_a_retry_in_flight_joins_the_running_turn(start_local_server: Start) -> None:
     """The retry reads the events of the first request; another message with the same key is
     rejected.

@@ -178,9 +178,11 @@ class RunningTurns:
         """Start a turn, or return the running turn of that name if the request is the same."""
         with self._lock:
             if running := self._running.get(name):
-                if running.digest != digest:
-                    raise KeyReused(key=name[3])
-                return running
+                if self._stopping or not running.ended:
+                    if running.digest != digest:
+                        raise KeyReused(key=name[3])
+                    return running
+                del self._running[name]  # its thread has not removed it yet
             if self._stopping:
                 raise Overloaded(problem=_STOPPING, seconds=_RETRY_SECONDS)
             if len(self._running) >= self._max_running:
@@ -279,9 +281,10 @@ class RunningTurns:
             run.end(result)
         finally:
             with self._lock:
-                del self._running[run.name]
-                self._finished.pop(run.name, None)
-                self._finished[run.name] = run
+                if self._running.get(run.name) is run:  # a retry may have replaced it
+                    del self._running[run.name]
+                    self._finished.pop(run.name, None)
+                    self._finished[run.name] = run
 
     def _sweep(self) -> None:
         """Drop finished turns that are too old or too many."""
