@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import sqlite3
@@ -11,16 +12,25 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import (
+    ExitStack,
+    chdir,
+    closing,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, LiteralString
+from unittest.mock import patch
 
 import psycopg
 from starlette.testclient import TestClient
 
 from memorist import MemoristError, Memory, Scope, Settings
 from memorist.admin.principal import PERMISSIONS, Principal
+from memorist.cli import main as command_line
 from memorist.mcp.server import McpCaller, create_server
 from memorist.models import Model, Models
 from memorist.server.http.app import create_app
@@ -230,17 +240,25 @@ class Audit:
     def command(
         self, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run `memorist` on the audited database, in the tenant of the group."""
+        """Run `memorist` on the audited database, in the tenant of the group.
+
+        Only `run`, which starts another program, is a process of its own: starting an interpreter
+        takes a second.
+        """
         inherited = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("MEMORIST_", "OPENAI_"))
         }
         own = {"MEMORIST_DATABASE": self.database, "MEMORIST_TENANT": self.tenant}
+        environment = {**inherited, **own, **(environment or {})}
+        if arguments[0] != "run":
+            with patch.dict(os.environ, environment, clear=True), chdir(self.folder):
+                return _run_in_process(arguments, stdin)
         return subprocess.run(
             [COMMAND, *arguments],
             input=stdin,
-            env={**inherited, **own, **(environment or {})},
+            env=environment,
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -327,6 +345,19 @@ def talk(scope: Scope, session: str, turns: int, words: str = "about trains") ->
     for number in range(1, turns + 1):
         scope.messages.append(session, "user", f"Question {number} {words}")
         scope.messages.append(session, "assistant", f"Answer {number} {words}")
+
+
+def _run_in_process(arguments: Sequence[str], stdin: str) -> subprocess.CompletedProcess[str]:
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+    text = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+    with patch("sys.stdin", text), redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        try:
+            status = command_line.main(arguments)
+        except SystemExit as end:
+            status = int(end.code or 0)
+    for stream in streams:
+        stream.seek(0)  # this also writes what is buffered
+    return subprocess.CompletedProcess(arguments, status, *(stream.read() for stream in streams))
 
 
 def _short(error: Exception) -> str:
