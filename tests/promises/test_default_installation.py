@@ -9,8 +9,11 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import expect
 
+from memorist import Memory
 from memorist.testing import ScriptedModel
+from testkit.browser import Web, chromium, web  # noqa: F401
 from testkit.mcp_clients import call_ok, over_http
 from testkit.talking import RunningServer, serve
 
@@ -27,15 +30,20 @@ def model() -> ScriptedModel:
 @pytest.fixture
 def server(url: str, model: ScriptedModel) -> Iterator[RunningServer]:
     for server in serve(url, model):
-        embedder = server.memory.services.embedder
-        assert embedder is not None
-        assert embedder.identity.startswith("memorist")
-        me = server.memory.scope(tenant="acme", user="ada", agent="assistant")
-        for number, text in enumerate([SAID, *(f"Train {n} leaves at noon." for n in range(20))]):
-            session = me.sessions.add(f"s{number}").id
-            me.messages.append(session, "user", text)
-        server.memory.run_jobs()
+        fill(server.memory, tenant="acme", user="ada")
         yield server
+
+
+def fill(memory: Memory, tenant: str, user: str) -> None:
+    """Store one message about food among others, each in a session of its own."""
+    embedder = memory.services.embedder
+    assert embedder is not None
+    assert embedder.identity.startswith("memorist")
+    me = memory.scope(tenant=tenant, user=user, agent="assistant")
+    for number, text in enumerate([SAID, *(f"Train {n} leaves at noon." for n in range(20))]):
+        session = me.sessions.add(f"s{number}").id
+        me.messages.append(session, "user", text)
+    memory.run_jobs()
 
 
 def test_rest_finds_by_meaning(server: RunningServer) -> None:
@@ -60,3 +68,11 @@ def test_chat_recalls_by_meaning(server: RunningServer, model: ScriptedModel) ->
         answer = client.post("/api/chat", json={"message": ASKED, "agent_id": "assistant"})
         assert answer.status_code == 200, answer.text
     assert SAID in str([request.messages for request in model.requests])
+
+
+def test_the_search_page_finds_by_meaning(web: Web) -> None:  # noqa: F811
+    fill(web.memory, tenant="default", user="default")
+    page = web.open("/search")
+    page.get_by_label("Search everything").fill(ASKED)
+    hits = page.get_by_role("list", name="Found", exact=True).get_by_role("article")
+    expect(hits.first).to_contain_text(SAID)
