@@ -33,7 +33,7 @@ from testkit.interfaces import Setting, library, outcome
 from testkit.isolation import check_isolation
 from testkit.keys import create_key
 from testkit.receiver import Receiver
-from testkit.rows import TABLES, fill, hashes, raw
+from testkit.rows import TABLES, hashes, raw
 from testkit.story import VERBS, Call, run_story, same
 
 CONDITION = re.compile(r"\b(?:\w+\.)?tenant = :tenant\b")
@@ -302,15 +302,3 @@ def test_sixteen_tenants_write_concurrently(memory: Memory, url: str) -> None:
         assert database.all("select count(*) from state") == [(800,)]
         wrong = "select count(*) from messages where content not like '{\"text\":\"' || tenant || ' says %'"
         assert database.all(wrong) == [(0,)]
-
-
-def test_a_cursor_of_another_tenant_reveals_nothing(memory: Memory) -> None:
-    fill(memory, "theirs", ("ada", "bob", "cid"))
-    page = memory.scope(tenant="theirs").sessions.list(limit=2)
-    assert page.next
-    mine = memory.scope(tenant="mine", user="ada", agent="scout")
-    mine.sessions.add("only mine")
-    assert all(session.id == "only mine" for session in mine.sessions.list(after=page.next))
-    state = memory.scope(tenant="theirs", user="ada").state.list(limit=2)
-    assert state.next
-    assert mine.state.list(after=state.next).items == []

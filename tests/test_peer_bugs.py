@@ -9,17 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from memorist import Memory, Scope
+from memorist import Memory
 from memorist.base.errors import OutOfOrder, WrongVersion
-from memorist.storage import migrate
-from testkit.databases import SETTINGS, new_database
-from testkit.failures import invalid, raised
+from testkit.databases import SETTINGS
+from testkit.failures import raised
 from testkit.memories import scope_of
-from testkit.rows import LATER, TABLES, fill, raw
+from testkit.rows import raw
 
 HERE = Path(__file__).parent
 PROVED: dict[str, dict[str, str]] = {
@@ -28,7 +26,7 @@ PROVED: dict[str, dict[str, str]] = {
         "storage/test_erase.py": "test_other_users_keep_every_row",
     },
     "B2 an item was dropped and the call said success": {
-        "test_peer_bugs.py": "test_acknowledged_messages_are_stored_and_rejected_ones_are_not",
+        "kinds/test_messages.py": "test_extend_is_all_or_nothing",
         "jobs/test_embed.py": "test_an_embedder_that_fails_for_a_third_loses_nothing",
     },
     "B3 two identical adds at once stayed two": {
@@ -69,7 +67,7 @@ PROVED: dict[str, dict[str, str]] = {
         "base/test_clock.py": "",
     },
     "B17 a stale writer was reloaded in silence": {
-        "kinds/test_messages.py": "test_expected_last_seq_detects_conflicts"
+        "test_rules_of_verbs.py": "test_of_writers_that_expect_one_version_one_wins"
     },
     "B18 the whole history was read under the lock": {
         "kinds/test_messages.py": "test_append_reads_no_history"
@@ -122,7 +120,7 @@ PROVED: dict[str, dict[str, str]] = {
         "test_pgbouncer.py": "test_a_pooler_is_detected_and_prepared_statements_are_off"
     },
     "B35 an upgrade lost or hid memories": {
-        "test_peer_bugs.py": "test_everything_is_readable_after_an_upgrade",
+        "storage/test_stored_database.py": "test_a_stored_database_is_upgraded",
         "storage/test_migrate.py": "test_up_and_down_from_every_version_changes_no_row",
     },
     "B36 the vectors lagged behind the rows, or had another model's dimension, and nobody was told": {
@@ -161,25 +159,6 @@ def test_every_named_test_exists(bug: str, file: str, test: str) -> None:
     else:
         assert results
         assert bug.split(maxsplit=1)[0] in (ast.get_docstring(tree) or "")
-
-
-# -- B2 ------------------------------------------------------------------------------------------------------------
-
-
-def test_acknowledged_messages_are_stored_and_rejected_ones_are_not(me: Scope) -> None:
-    """Every third batch has one invalid message; such a batch is rejected as a whole."""
-    me.sessions.add("s")
-    acknowledged = []
-    for n in range(30):
-        batch: list[dict[str, Any]] = [{"role": "user", "content": f"{n} {k}"} for k in range(4)]
-        if n % 3 == 0:
-            batch[n % 4] = {"role": "user", "content": {"text": float("nan")}}
-            invalid(f"messages[{n % 4}].content", me.messages.extend, "s", batch)
-        else:
-            acknowledged += [message.seq for message in me.messages.extend("s", batch)]
-    assert (
-        [message.seq for message in me.messages.window("s")] == acknowledged == list(range(1, 81))
-    )
 
 
 # -- B16 -----------------------------------------------------------------------------------------------------------
@@ -273,59 +252,3 @@ def test_pages_are_full_if_most_keys_have_expired(open_memory: Callable[..., Mem
             break
     assert [len(page) for page in pages] == [10, 10, 10]
     assert sum(pages, []) == [f"k{n:05}" for n in range(7, 3000, 100)]
-
-
-# -- B35 -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
-    """The address of a database without a schema."""
-    if engine == "sqlite":
-        yield f"sqlite:///{tmp_path}/old.db"
-    else:
-        yield from new_database(engine, "template1")
-
-
-def everything(memory: Memory) -> list[Any]:
-    """Return everything that the first version can read."""
-    results: list[Any] = []
-    for tenant in memory.tenants():
-        me = memory.scope(tenant=tenant)
-        results += [*me.agents.list(limit=1000), *me.sessions.list(limit=1000)]
-        for session in me.sessions.list(limit=1000):
-            results += me.messages.window(session.id)
-            results += [
-                memory.scope(
-                    tenant=tenant, user=session.user, agent=session.agent
-                ).sessions.active()
-            ]
-    return results
-
-
-@pytest.mark.slow_on_postgres
-def test_everything_is_readable_after_an_upgrade(empty_url: str) -> None:
-    """Everything readable before an upgrade reads the same after it."""
-    with Memory.open(empty_url, settings=SETTINGS) as memory:
-        for tenant in ("acme", "other"):
-            fill(memory, tenant, tables=TABLES[:6])
-            me = memory.scope(tenant=tenant, user="ada", agent="scout")
-            me.sessions.add("long")
-            for start in range(0, 1500, 500):
-                me.messages.extend(
-                    "long",
-                    [{"role": "user", "content": f"{n}"} for n in range(start, start + 500)],
-                    key=f"{start}",
-                )
-        before = everything(memory)
-    assert len(before) > 3000
-    with Memory.open(empty_url, settings=SETTINGS) as memory:
-        assert migrate.up(memory.database, [*memory.migrations, *LATER]) == [*LATER]
-        assert everything(memory) == before
-        me = scope_of(memory, "ada", "scout")
-        again = me.messages.extend(
-            "long", [{"role": "user", "content": f"{n}"} for n in range(500)], key="0"
-        )
-        assert [message.seq for message in again] == list(range(1, 501)), (
-            "a retry across the upgrade is still a retry"
-        )

@@ -19,9 +19,7 @@ from memorist import Memory, Scope
 from memorist.base.errors import (
     BadAnswer,
     Busy,
-    Conflict,
     Invalid,
-    KeyReused,
     ModelError,
     ModelUnavailable,
     NotFound,
@@ -451,36 +449,6 @@ def test_invalid_images_are_rejected(memory: Memory, me: Scope) -> None:
     assert len(me.refs.list()) == 0
 
 
-def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
-    """U A U A, in order of arrival."""
-    gate = threading.Event()
-
-    def slow(request: ModelRequest) -> str:
-        gate.wait(10)
-        return f"About {request.prompt}"
-
-    talk = chat(slow)
-    threads = []
-    for number in range(5):
-        threads.append(
-            threading.Thread(
-                target=turn.run_turn, args=(talk.me, talk.session, TurnInput(f"m{number}"))
-            )
-        )
-        threads[-1].start()
-        wait_until(partial(waiting, talk, number + 1))
-    gate.set()
-    for thread in threads:
-        thread.join()
-    expected = [
-        line
-        for number in range(5)
-        for line in (("user", f"m{number}"), ("assistant", f"About m{number}"))
-    ]
-    assert talk.transcript() == expected
-    assert turn_lock._queues == {}
-
-
 def test_a_retry_during_the_first_attempt(chat: Any) -> None:
     """A client that lost its connection and retries waits for the answer; the model is called once."""
     begun, gate = threading.Event(), threading.Event()
@@ -683,30 +651,3 @@ def test_a_model_without_converse_is_reported(chat: Any) -> None:
     talk = chat(model=Old())
     with pytest.raises(ModelError, match="no method `converse`"):
         talk.say()
-
-
-@one_engine
-def test_an_inactive_agent_does_not_answer(chat: Any) -> None:
-    talk = chat("In Turin.")
-    talk.me.agents.add("scout", active=False)
-    with pytest.raises(
-        Conflict, match="'scout' is inactive .* `memorist agents edit scout --tenant acme --active`"
-    ):
-        talk.say()
-    assert talk.transcript() == []
-    talk.me.agents.edit("scout", active=True)
-    assert talk.say().text == "In Turin."
-
-
-@one_engine
-def test_a_retry_gets_the_saved_answer_of_an_agent_that_is_inactive_now(chat: Any) -> None:
-    talk = chat("In Turin.", "Never said.")
-    talk.me.agents.add("scout")
-    first = talk.say("Where?", key="k")
-    talk.me.agents.edit("scout", active=False)
-    again = talk.say("Where?", key="k")
-    assert (again.text, again.again) == (first.text, True)
-    with pytest.raises(Conflict, match="'scout' is inactive"):
-        talk.say("Where?", key="other")
-    raised(KeyReused, talk.say, "When?", key="k")
-    assert len(talk.transcript()) == 2

@@ -626,25 +626,6 @@ def test_remove_many_only_removes_own_entries(memory: Memory, me: Scope) -> None
     ]
 
 
-def test_64_threads_add_without_loss(memory: Memory) -> None:
-    """P1: all stored, each with its own agent."""
-    start = threading.Barrier(64)
-
-    def add(n: int) -> None:
-        me = scope_of(memory, f"user {n % 5}", f"agent {n % 4}")
-        start.wait()
-        for k in range(5):
-            me.entries.add(f"{n} {k}", kind="core" if k % 2 else "journal")
-
-    with ThreadPoolExecutor(64) as threads:
-        list(threads.map(add, range(64)))
-    for agent in range(4):
-        me = scope_of(memory, None, f"agent {agent}")
-        wanted = {f"{n} {k}" for n in range(agent, 64, 4) for k in range(5)}
-        assert {entry.content for entry in me.entries.list(limit=1000)} == wanted
-        assert me.entries.counts() == {"core": 32, "journal": 48}
-
-
 # -- the whiteboard ---------------------------------------------------------------------------------------------------
 
 
@@ -747,24 +728,6 @@ def test_concurrent_creations_of_a_board_do_not_merge_members(memory: Memory) ->
             ]
             assert sorted(item.result() for item in done) == [False, True]
             assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])
-
-
-def test_concurrent_shares_by_administrators_do_not_merge_members(memory: Memory) -> None:
-    """The last call wins completely."""
-    admin = scope_of(memory).entries
-    lists = [["a", "c"], ["b", "d"], ["a", "d"], ["e"]]
-    with ThreadPoolExecutor(4) as threads:
-        for n in range(10):
-            start = threading.Barrier(4)
-
-            def share(
-                members: list[str], board: str = f"board {n}", start: threading.Barrier = start
-            ) -> None:
-                start.wait()
-                admin.share(board, members)
-
-            list(threads.map(share, lists))
-            assert admin.boards()[f"board {n}"] in lists
 
 
 def test_boards_are_separate(memory: Memory, me: Scope) -> None:

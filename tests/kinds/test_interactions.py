@@ -225,24 +225,6 @@ def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interacti
                 assert scope.interactions.list(limit=1000, **choice).items == newest
 
 
-@pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
-def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
-    """A measured value, never an interpolated one."""
-    me = shared.scope(tenant=f"tenant {amount}", user="ada", agent="scout")
-    latencies = [float(n * n) for n in range(amount)]
-    for latency in random.Random(amount).sample(latencies, amount):
-        me.interactions.add("r", "m", latency_ms=latency)
-    (total,) = me.interactions.totals("route")
-    assert (total.p50, total.p95, total.p99) == tuple(
-        percentile(latencies, p) for p in (50, 95, 99)
-    )
-
-
-@pytest.fixture
-def shared(open_memory: Callable[..., Memory]) -> Memory:
-    return open_memory()
-
-
 # -- days -------------------------------------------------------------------------------------------------------------
 
 

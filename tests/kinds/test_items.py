@@ -82,30 +82,6 @@ def test_an_item_exists_until_removed(timed: Memory, now: Now) -> None:
     assert problems(timed) == []
 
 
-def test_items_are_isolated_by_owner(memory: Memory) -> None:
-    """The same place and key of two users, the tenant and another tenant are four documents."""
-    scopes = [
-        scope_of(memory, "ada"),
-        scope_of(memory, "bob"),
-        scope_of(memory),
-        memory.scope(tenant="other", user="ada"),
-    ]
-    for n, scope in enumerate(scopes):
-        scope.items.put(("p",), "k", {"n": n, "text": "harbour"})
-    for n, scope in enumerate(scopes):
-        assert scope.items.get(("p",), "k").value["n"] == n
-        assert [item.value["n"] for item in scope.items.list()] == [n]
-        assert [item.value["n"] for item, _ in scope.items.search("harbour")] == [n]
-        assert scope.items.places().items == [("p",)]
-    assert [len(scope.search("harbour")) for scope in scopes] == [1, 1, 3, 1], (
-        "who has no user finds every user's"
-    )
-    memory.scope(tenant="acme").admin.users.erase("ada")
-    assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
-    assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]
-    assert problems(memory) == []
-
-
 @one_engine
 def test_invalid_items_are_rejected_with_the_field(memory: Memory) -> None:
     me = scope_of(memory, "ada").items
@@ -671,21 +647,3 @@ def test_white_space_around_a_value_is_preserved(memory: Memory, me: Scope) -> N
     me.items.put(("a",), "k", JsonText(' \t\r\n{"a": 1} '))
     assert me.items.get(("a",), "k").value == {"a": 1}
     assert problems(memory) == []
-
-
-def test_transactions_across_kinds(me: Scope) -> None:
-    """Items written in a transaction are rolled back with the rest."""
-
-    def work(inner: Scope) -> None:
-        inner.items.put(("p",), "k", {"text": "harbour"})
-        assert inner.items.get(("p",), "k").version == 1
-        assert [item.key for item in inner.items.list()] == ["k"]
-        inner.state.set("k", 1)
-        inner.items.put(("p",), "k", {}, if_version=9)
-
-    raised(WrongVersion, me.transaction, work)
-    assert [len(me.items.list()), len(me.items.search("harbour")), len(me.state.list())] == [
-        0,
-        0,
-        0,
-    ]

@@ -67,19 +67,6 @@ def test_unwritten_notes_are_empty(me: Scope) -> None:
     assert me.notes.changes() == []
 
 
-def test_each_user_and_agent_has_a_document(memory: Memory, me: Scope) -> None:
-    """One per tenant, user and agent."""
-    others = [("acme", "ada", "cook"), ("acme", "bob", "scout"), ("other", "ada", "scout")]
-    me.notes.overwrite("mine")
-    for tenant, user, agent in others:
-        scope = memory.scope(tenant=tenant, user=user, agent=agent)
-        assert scope.notes.read() == EMPTY_NOTE
-        scope.notes.append(f"{user} {agent}")
-        assert scope.notes.read().version == 1
-    assert me.notes.read().text == "mine"
-    assert [version.text for version in me.notes.history()] == ["mine"]
-
-
 @pytest.mark.parametrize(
     ("user", "agent", "missing"),
     [("ada", None, "agent"), (None, "scout", "user"), (None, None, "user")],
@@ -394,23 +381,6 @@ def wait_for_exit(writer: subprocess.Popen[str]) -> None:
     assert writer.wait(60) == 0
     assert writer.stdout is not None
     writer.stdout.close()
-
-
-@pytest.mark.not_on_h2("H2 is in the memory of this process")
-def test_two_processes_lose_nothing(url: str, me: Scope) -> None:
-    """All appends are stored, and each section has its last content."""
-    me.notes.overwrite("# one\n\n# two\n\n# Log")
-    writers = [start_writer(url, name, 20) for name in ("one", "two")]
-    for writer in writers:
-        signal_start(writer)
-    for writer in writers:
-        wait_for_exit(writer)
-    note = me.notes.read()
-    assert note.text.startswith("# one\n15\n\n# two\n15\n\n# Log\n\n- ")
-    added = note.text.partition("# Log\n\n")[2].split("\n\n")
-    assert sorted(added) == sorted(f"- {name}.{n}" for name in ("one", "two") for n in range(20))
-    assert note.version == 1 + 2 * 24
-    assert [version.version for version in me.notes.changes()] == list(range(1, 50))
 
 
 # -- the feed -----------------------------------------------------------------------------------------------------------

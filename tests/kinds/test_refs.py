@@ -22,7 +22,6 @@ from memorist.base.errors import AlreadyExists, Invalid, NotFound, SettingsError
 from memorist.base.settings import Settings
 from memorist.content import placeholder
 from memorist.kinds.refs import FRAGMENT, NewReference
-from memorist.kinds.refs.reference import encode
 from memorist.kinds.section import Ask
 from memorist.models import Models
 from memorist.storage.database import Transaction
@@ -659,15 +658,6 @@ class MisbehavingModel:
         return self._answer
 
 
-def test_a_cheap_model_describes_where_one_is_set(memory: Memory) -> None:
-    """The summary model, if there is one."""
-    cheap = ScriptedModel("A cheap description.")
-    main = ScriptedModel("An expensive description.")
-    models = Models(Settings(), main=main, summary=cheap)
-    assert described(memory, models) == "A cheap description."
-    assert main.requests == []
-
-
 @pytest.mark.parametrize(
     "answer", [ValueError("no"), TimeoutError(), SettingsError(where="m", problem="p"), None, 5]
 )
@@ -818,11 +808,6 @@ def test_a_pipe_of_any_size_is_streamed(me: Scope) -> None:
         new = NewReference(Pipe(data), source="cat", type="file_content")  # type: ignore[arg-type]
         ref = me.refs.prepare.keep(me.refs.prepare(new))
         assert (ref.bytes, ref.lines, ref.type) == (len(data), data.count(b"\n"), "file_content")
-
-
-def test_the_measured_encoding_is_the_stored_one() -> None:
-    assert encode("é", 100) == ("é".encode(), None)
-    assert encode([1], 100) == (b"[1]", "json")
 
 
 def test_raw_content_is_returned_byte_for_byte(me: Scope) -> None:

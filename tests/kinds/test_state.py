@@ -40,32 +40,6 @@ def keys(scope: Scope, **which: Any) -> list[str]:
     return [item.key for item in scope.state.list(**which)]
 
 
-def test_any_json_value_round_trips(me: Scope) -> None:
-    values: list[Any] = [
-        None,
-        True,
-        False,
-        0,
-        -1,
-        2**60,
-        1.5,
-        "",
-        "text",
-        [],
-        {},
-        {"b": 1, "a": [None, {"": "é😀"}]},
-        [[[]]],
-    ]
-    for value in values:
-        assert json.dumps(me.state.set("k", value).value) == json.dumps(value)
-        assert json.dumps(me.state.get("k").value) == json.dumps(value)
-
-
-def test_json_text_is_stored_verbatim(me: Scope) -> None:
-    me.state.set("k", JsonText('{ "a" : 1.0 }'))
-    assert me.state.get("k").raw == '{ "a" : 1.0 }'
-
-
 def test_set_replaces_and_increments_the_version(timed: Memory, now: Now) -> None:
     """Upsert, with versions and times."""
     me = scope_of(timed, "ada", "scout")
@@ -94,47 +68,6 @@ def test_user_names_that_look_like_areas(memory: Memory) -> None:
 
 def test_the_user_area_needs_a_user(memory: Memory) -> None:
     invalid("user", scope_of(memory).state.set, "k", 1)
-
-
-# -- versions ---------------------------------------------------------------------------------------------------------
-
-
-def test_compare_and_remove(me: Scope) -> None:
-    me.state.set("k", 1)
-    me.state.set("k", 2)
-    for stale in (0, 1, 3):
-        with pytest.raises(WrongVersion) as error:
-            me.state.remove("k", if_version=stale)
-        assert (error.value.actual, error.value.expected) == (2, stale)
-    me.state.remove("k", if_version=2)
-    raised(NotFound, me.state.get, "k")
-    assert me.state.set("k", 3, if_version=0).value == 3
-
-
-@pytest.mark.parametrize("area", ["user", "tenant"])
-def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> None:
-    """P9: 8 threads × 12 increments by compare-and-set end at exactly 96."""
-    threads, times = 8, 12
-
-    def count(_: int) -> None:
-        me = scope_of(memory, "ada", "scout")
-        for _ in range(times):
-            while True:
-                try:
-                    stored = me.state.get("counter", area=area)
-                    value, version = stored.value, stored.version
-                except NotFound:
-                    value, version = 0, 0
-                try:
-                    me.state.set("counter", value + 1, area=area, if_version=version)
-                    break
-                except WrongVersion:
-                    continue
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(count, range(threads)))
-    stored = scope_of(memory, "ada").state.get("counter", area=area)
-    assert (stored.value, stored.version) == (threads * times, threads * times)
 
 
 # -- expiry -----------------------------------------------------------------------------------------------------------
@@ -288,25 +221,6 @@ def test_a_prefix_is_literal(me: Scope) -> None:
         assert keys(me, prefix=prefix) == sorted(
             (key for key in ODD if key.startswith(prefix)), key=str.encode
         )
-
-
-def test_pages_are_complete(timed: Memory, now: Now) -> None:
-    """With a prefix, with keys expiring in between, no key twice."""
-    me = scope_of(timed, "ada", "scout")
-    for n in range(25):
-        me.state.set(f"k{n:02}", n, ttl=10 if n % 2 else None)
-    me.state.set("other", 1)
-    seen: list[str] = []
-    after: str | None = None
-    while True:
-        page = me.state.list(prefix="k", limit=4, after=after)
-        seen += [item.key for item in page]
-        after = page.next
-        if after is None:
-            break
-        if len(seen) == 12:
-            now.micros += 10 * SECOND
-    assert seen == [f"k{n:02}" for n in range(12)] + [f"k{n:02}" for n in range(12, 25, 2)]
 
 
 @hypothesis_settings(max_examples=25)

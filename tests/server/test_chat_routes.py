@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import threading
 import time
 import uuid
@@ -41,8 +40,6 @@ from testkit.talking import (
     talk,
 )
 
-PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
-IMAGE = "data:image/gif;base64," + base64.b64encode(PIXEL).decode()
 ABORTED = 2000 if FULL else 40
 Start = Callable[..., RunningServer]
 
@@ -520,25 +517,6 @@ def test_the_agent_run_route(start_local_server: Start) -> None:
         ):
             assert http.post("/agent/run", json=body).status_code == 422
         assert http.post("/agent/run", json={"agent": "walker", "input": "Run!"}).status_code == 404
-
-
-def test_images_reach_the_model(start_local_server: Start) -> None:
-    """Images are passed to the model and stored as references."""
-    model = ScriptedModel("A pixel.")
-    served = start_local_server(model)
-    with served.client() as http:
-        answer = http.post(
-            "/agent/vision", json={"input": "What is this?", "images": [IMAGE]}
-        ).json()
-        assert answer["message"] == "A pixel."
-        assert IMAGE in str(model.requests[0].messages)
-        stored = http.get(f"/api/chat/sessions/{answer['session_id']}/messages").json()["data"][0]
-        assert "base64" not in str(stored)
-        assert "[MemoryRef: " in str(stored)
-        key = stored["content"]["parts"][0]["key"]
-        assert served.memory.scope(tenant="acme", user="ada").refs.content(key) == PIXEL
-        say(http, message="And now?", session_id=answer["session_id"])
-        assert IMAGE not in str(model.requests[1].messages)
 
 
 def test_resume_finds_the_session(start_local_server: Start) -> None:
