@@ -203,6 +203,19 @@ def puts(place: str, texts: Sequence[str]) -> list[PutOp]:
     return [PutOp((place,), text, {"text": text}) for text in texts]
 
 
+async def add_to_async_store(scope: Scope, place: str, texts: Sequence[str]) -> None:
+    store = langgraph.AsyncMemoristStore(scope)
+    await asyncio.gather(*(store.aput((place,), text, {"text": text}) for text in texts))
+
+
+def read_async_store(scope: Scope, place: str) -> list[str]:
+    async def search() -> list[str]:
+        items = await langgraph.AsyncMemoristStore(scope).asearch((place,), limit=1000)
+        return [item.key for item in items]
+
+    return asyncio.run(search())
+
+
 ADAPTERS = {
     "adk": Adapter(lambda scope, place: adk.MemoristSessionService(scope), add_events, read_events),
     "agent_framework": Adapter(
@@ -247,6 +260,13 @@ ADAPTERS = {
             item.key for item in langgraph.MemoristStore(scope).search((place,), limit=1000)
         ],
         lambda store, place, texts: store.batch(puts(place, texts)),
+        is_ordered=False,
+        repeats=True,
+    ),
+    "langgraph.async_store": Adapter(
+        lambda scope, place: scope,  # a store is for one event loop
+        add_to_async_store,
+        read_async_store,
         is_ordered=False,
         repeats=True,
     ),

@@ -33,7 +33,8 @@ from memorist.content.shortening import (
     leave_out_middle,
     shorten_arguments,
 )
-from memorist.context.render import PromptMessage
+from memorist.context.render import PromptMessage, fence
+from memorist.kinds import trust
 
 NO_RESULT = "(No result was stored for this call.)"
 
@@ -348,6 +349,8 @@ def _prompt_message(message: Message, text: str, speakers: Speakers, is_own: boo
         name = message.author
     if name and text:
         text = with_speaker(name, text)
+    if text and message.role == "system" and message.author in trust.NOT_PEOPLE:
+        text = fence(text)
     role = message.role if is_own else "user"
     return PromptMessage(role, text, images(message.content))
 

@@ -27,6 +27,8 @@ PEOPLE: tuple[Source, ...] = ("user", "admin")
 PEOPLE_SQL = "('user', 'admin')"
 FOREIGN: tuple[Source, ...] = ("tool", "import")
 """Sources whose text may come from anyone."""
+NOT_PEOPLE: tuple[Source, ...] = ("agent", "import", "tool")
+"""Sources whose system messages are fenced in a prompt, as data; their author names the source."""
 INSTRUCTIONS = "instructions"
 """In the setting `review`: text that reads like an instruction waits for review, unless a person wrote it."""
 

@@ -15,6 +15,7 @@ from memorist.base.settings import Settings
 from memorist.content import pairing, placeholder
 from memorist.content.message import ROLES, TRAFFIC, TURN, NewMessage, to_new_message
 from memorist.content.message_content import Content, is_long_text, parse_content, searchable_text
+from memorist.kinds import trust
 from memorist.kinds.kind import Owner
 from memorist.search.index import split_text
 from memorist.search.reindexer import Findable, Place
@@ -45,6 +46,8 @@ def new_row(
         author = owner.agent
     if author is not None:
         author = canonical.key(author, where + "author", masking)
+    if role == "system" and not trust.is_person(owner.source):
+        author = owner.source  # a context fences the message
     is_traffic = (
         role in ("system", "tool")
         or (role == "assistant" and calls_tools)
