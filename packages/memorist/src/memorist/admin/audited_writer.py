@@ -67,6 +67,16 @@ def acting_as(services: Services, principal: Principal, action: AuditedAction) -
     return _with_writer(services, AuditedWriter(services, principal, action))
 
 
+def record_action(services: Services, principal: Principal, action: AuditedAction) -> None:
+    """Add the audit row of an action that writes nothing itself, in the principal's tenant."""
+    if not is_audited(services.settings, action.name):
+        return
+    record = audit_log.NewAuditRecord(
+        principal.name, action.name, action.subject, request_id=action.request_id
+    )
+    services.database.write(principal.tenant, lambda tx: audit_log.add(tx, record))
+
+
 def respond_once(
     services: Services,
     principal: Principal,

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memorist.admin import audit_log
-from memorist.admin.audited_writer import AuditedAction, acting_as, is_audited
+from memorist.admin.audited_writer import AuditedAction, acting_as, record_action
 from memorist.admin.principal import PERMISSIONS, Principal
 from memorist.base.errors import Full, Invalid, ReadOnly
 from memorist.base.settings import Settings, check_names
@@ -114,12 +113,9 @@ def add_to_audit_log(
 
     For actions that write nothing themselves, or that have already finished.
     """
-    if not is_audited(memory.settings, action):
-        return
-    record = audit_log.NewAuditRecord(operator("").name, action, subject)
     for tenant in {*tenants} & {*memory.tenants()}:
         with suppress(ReadOnly, Full):
-            memory.database.write(tenant, lambda tx: audit_log.add(tx, record))
+            record_action(memory.services, operator(tenant), AuditedAction(action, subject=subject))
 
 
 ALL_TENANTS: dict[str, dict[str, Any]] = {

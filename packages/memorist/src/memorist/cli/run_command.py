@@ -40,7 +40,7 @@ from memorist.memory import Scope
 EXIT_NOT_FOUND = 127
 EXIT_NOT_RUNNABLE = 126
 
-SPOOL_MEMORY_BYTES = 1 << 20
+MAX_SEPARATE_BYTES = 1 << 20  # of an output that is shown with each stream on its own
 BLOCK_BYTES = 1 << 20
 READ_BYTES = 64 << 10
 POLL_SECONDS = 0.1
@@ -65,10 +65,15 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Spool:
-    """The captured output: in memory while it is small, then in a temporary file."""
+    """The captured output, in a temporary file; in memory where there is no folder for one."""
 
     def __init__(self, limit: int) -> None:
-        self.file: IO[bytes] = io.BytesIO()
+        self.file: IO[bytes]
+        try:
+            # Without a buffer, so that every byte counted in `size` can be read after a failure.
+            self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        except OSError:
+            self.file = io.BytesIO()
         self.size = 0
         self.problem = ""
         self._limit = limit
@@ -96,28 +101,11 @@ class Spool:
         return self.size - start
 
     def _append(self, data: bytes) -> None:
-        is_in_memory = isinstance(self.file, io.BytesIO)
-        if is_in_memory and self.size + len(data) > SPOOL_MEMORY_BYTES:
-            self._move_to_disk()
         remaining = memoryview(data)
         while remaining:
             count = self.file.write(remaining)
             self.size += count
             remaining = remaining[count:]
-
-    def _move_to_disk(self) -> None:
-        """Continue in a temporary file; if that fails, the output stays in memory."""
-        # Without a buffer, so that every byte counted in `size` can be read after a failure.
-        file: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        try:
-            for block in self.blocks():
-                remaining = memoryview(block)
-                while remaining:
-                    remaining = remaining[file.write(remaining) :]
-        except OSError:
-            file.close()
-            raise
-        self.file = file
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the captured output from its beginning."""
@@ -127,7 +115,7 @@ class Spool:
 
     def parts(self) -> Iterator[tuple[int, bytes]]:
         """Yield the captured output with its stream; a large output counts as standard output."""
-        if self.size > SPOOL_MEMORY_BYTES:
+        if self.size > MAX_SEPARATE_BYTES:
             for block in self.blocks():
                 yield 1, block
             return
@@ -138,7 +126,7 @@ class Spool:
             start = end
 
     def _add_part(self, stream: int) -> None:
-        if self.size > SPOOL_MEMORY_BYTES:
+        if self.size > MAX_SEPARATE_BYTES:
             self._parts.clear()
             return
         if self._parts and self._parts[-1][0] == stream:

@@ -14,8 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from memorist.admin import audit_log as audit
-from memorist.admin.audited_writer import is_audited
+from memorist.admin.audited_writer import AuditedAction, record_action
 from memorist.admin.principal import Principal
 from memorist.api import problem
 from memorist.api.route import ApiRoute
@@ -58,11 +57,7 @@ def routes(authenticator: RequestAuthenticator) -> list[ApiRoute]:
 
 def _exported(memory: Memory, principal: Principal, user: str, request_id: str) -> IO[bytes]:
     """Write the export to a temporary file, so that errors occur before the response starts."""
-    if is_audited(memory.settings, "export"):
-        record = audit.NewAuditRecord(
-            principal.name, "export", f"users {user}", request_id=request_id
-        )
-        memory.database.write(principal.tenant, lambda tx: audit.add(tx, record))
+    record_action(memory.services, principal, AuditedAction("export", request_id, f"users {user}"))
     with ExitStack() as stack, checking_space("the export"):
         file = stack.enter_context(tempfile.SpooledTemporaryFile(MAX_BYTES_IN_MEMORY))
         memory.export(file, tenants=[principal.tenant], user=user)

@@ -21,8 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memorist.admin import audit_log
-from memorist.admin.audited_writer import is_audited
+from memorist.admin.audited_writer import AuditedAction, record_action
 from memorist.admin.offered_models import ModelNames
 from memorist.admin.principal import Principal
 from memorist.admin.stored_responses import StoredResponse
@@ -234,22 +233,14 @@ def _test(
     except MemoristError as error:
         return ModelTest(body.model, False, False, "", str(error), None)
     if body.use:
-        _audit_use(authenticator.memory, principal, body.model, request_id)
+        # From now on, all chats of the server go to this model.
+        action = AuditedAction("model_use", request_id, f"model {body.model}")
+        record_action(services, principal, action)
         # A longer limit than the test's: answers take their time.
         services.models.replace_main(settings)
     return ModelTest(
         body.model, True, body.use, completion.text[:_MAX_SHOWN], "", completion.latency_ms
     )
-
-
-def _audit_use(memory: Memory, principal: Principal, model: str, request_id: str) -> None:
-    """Add an audit row: from now on, all chats of the server go to this model."""
-    if not is_audited(memory.settings, "model_use"):
-        return
-    record = audit_log.NewAuditRecord(
-        principal.name, "model_use", f"model {model}", request_id=request_id
-    )
-    memory.database.write(principal.tenant, lambda tx: audit_log.add(tx, record))
 
 
 def _main_model(settings: Settings) -> Model:
