@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memorist import AsyncClient, Client, Memory, Scope
-from memorist.admin.principal import PERMISSIONS
+from memorist import AsyncClient, Client, Scope
 from memorist.api import problem
 from memorist.api.endpoints import ENDPOINTS
 from memorist.base import errors, ids
@@ -40,12 +39,9 @@ from memorist.base.errors import (
     Unreachable,
     WrongVersion,
 )
-from memorist.server.http.app import create_app
 from memorist.testing import ScriptedModel
 from testkit.failures import invalid, raised
-from testkit.keys import create_key
 from testkit.memories import scope_of
-from testkit.serving import serving
 from testkit.talking import WAIT, PausingModel, RunningServer, serve
 
 talking = contextmanager(serve)
@@ -186,78 +182,6 @@ def test_every_verb_has_the_signature_of_the_library(
         )
         assert inspect.signature(remote) == inspect.signature(own)
         assert remote.__doc__ == own.__doc__
-
-
-def test_records_written_over_http_equal_local_records(memory: Memory) -> None:
-    """On each engine, because records come from the engine."""
-    local_scope = memory.scope(tenant="acme", user="ada", agent="scout")
-    _, key = create_key(memory, "acme", "a test", PERMISSIONS)
-    with serving(create_app(memory)) as url, Client(url, key) as client:
-        _same_records(client.scope(user="ada", agent="scout"), local_scope)
-
-
-def _same_records(remote_scope: Scope, local_scope: Scope) -> None:
-    session = remote_scope.sessions.add("trip/1 ü", label="A trip")
-    assert session == local_scope.sessions.get(session.id)
-    message = remote_scope.messages.append(
-        session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k"
-    )
-    assert message == local_scope.messages.get(session.id, 1)
-    assert (
-        remote_scope.messages.append(
-            session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k"
-        ).seq
-        == 1
-    )
-    assert (
-        remote_scope.messages.extend(session.id, [{"role": "assistant", "content": "Hello"}])[
-            0
-        ].text
-        == "Hello"
-    )
-    assert (
-        remote_scope.messages.list(session.id, limit=1).next
-        == local_scope.messages.list(session.id, limit=1).next
-    )
-    assert remote_scope.notes.overwrite("# Likes\n- tea") == local_scope.notes.read()
-    assert remote_scope.state.set("theme", None) == local_scope.state.get("theme")
-    place = ("a,b", '["c"]')  # a query says it otherwise than most
-    assert remote_scope.items.put(
-        place, "k/1", {"text": "harbour", "n": 1}
-    ) == local_scope.items.get(place, "k/1")
-    assert remote_scope.items.list(place, where={"n": {"$gte": 1}}) == local_scope.items.list()
-    remote_matches = remote_scope.items.search("harbour", place)
-    local_matches = local_scope.items.search("harbour")  # maybe with a vector by now: other scores
-    assert [match.item for match in remote_matches] == [match.item for match in local_matches]
-    assert remote_matches[0].score > 0
-    assert remote_scope.items.places(("*",)) == local_scope.items.places()
-    assert remote_scope.refs.get(
-        remote_scope.refs.add("a\nb\nc\n", key="abc").key, lines=(2, 3)
-    ) == local_scope.refs.get("abc", lines=(2, 3))
-    assert remote_scope.refs.content("abc") == b"a\nb\nc\n"
-    assert (
-        remote_scope.entries.add("Ada likes tea", kind="core")
-        == local_scope.entries.list().items[0]
-    )
-    remote_scope.sessions.remove(session.id)
-    assert not local_scope.sessions.list().items
-
-
-def test_search_and_context_equal_local_results(remote_scope: Scope, local_scope: Scope) -> None:
-    session = local_scope.sessions.add("trip").id
-    local_scope.messages.append(session, "user", "My sister Clara lives in Lisbon")
-    hits = remote_scope.search("Where does Clara live?", kinds=["messages"])
-    assert hits.hits[0].text == "My sister Clara lives in Lisbon"
-    assert hits.hits[0].legs == local_scope.search("Where does Clara live?").hits[0].legs
-    context = remote_scope.context(session, "Where does Clara live?", budget=1000)
-    own = local_scope.context(session, "Where does Clara live?", budget=1000)
-    assert context.messages == own.messages
-    assert context.report == own.report
-    turn = remote_scope.save_turn(
-        session, [{"role": "assistant", "content": "Lisbon"}], usage={"model": "m"}, context=context
-    )
-    assert turn == local_scope.turns.get(turn.id)
-    assert turn.report == json.loads(json.dumps(own.report.as_json()))
 
 
 def test_a_blank_user_is_not_every_user() -> None:

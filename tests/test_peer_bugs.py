@@ -23,7 +23,6 @@ HERE = Path(__file__).parent
 PROVED: dict[str, dict[str, str]] = {
     "B1 deleting one user dropped everybody": {
         "test_every_kind.py": "test_erasing_a_user_leaves_other_users_unchanged",
-        "storage/test_erase.py": "test_other_users_keep_every_row",
     },
     "B2 an item was dropped and the call said success": {
         "kinds/test_messages.py": "test_extend_is_all_or_nothing",
@@ -128,7 +127,6 @@ PROVED: dict[str, dict[str, str]] = {
         "search/test_embed.py": "test_invalid_vectors_are_rejected",
     },
     "B37 an export lost expiry and times": {
-        "storage/test_copy.py": "test_export_import_export_is_byte_identical_between_any_two_engines",
         "test_every_kind.py": "test_an_export_round_trips_byte_for_byte",
     },
     "B38 a file on a network drive, or under two names, was damaged": {

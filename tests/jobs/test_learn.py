@@ -372,20 +372,6 @@ def read_since(memory: Memory) -> int:
     return memory.database.read("acme", learn._read_mark).since
 
 
-def test_a_new_process_reads_only_recent_activity(
-    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 3)
-    memory = open_memory(clock=now)
-    for n in range(3):
-        talk(memory, "Hello.", session=f"s{n}")
-    run(memory)
-    assert read_since(memory) == now.micros - session_marks.OVERLAP
-    now.pass_days(1)
-    talk(memory, "I live in Porto.", session="s1")
-    assert run(memory) == JobResult(done=1)
-
-
 def test_a_large_backlog_is_read_in_several_runs(
     open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,32 +386,6 @@ def test_a_large_backlog_is_read_in_several_runs(
     assert run(memory) == JobResult(done=4, left=1)
     assert read_since(memory) > now.micros - 8 * clock.DAY
     assert [run(memory).done for _ in range(3)] == [5, 1, 0], "one was looked at again"
-
-
-def test_backdated_sessions_are_due(
-    open_memory: Open, now: Now, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Imports of other programs set the times of a session after its messages."""
-    monkeypatch.setattr(session_marks, "MARK_SESSIONS", 1)
-    memory = open_memory(clock=now)
-    talk(memory, "Hello.", session="new")
-    run(memory)
-    assert read_since(memory) > 0
-    me = talk(memory, "I live in Porto.", session="old")
-    moment = datetime.fromtimestamp(now.micros / 1e6, UTC) - timedelta(days=100)
-    backdate_session(me.sessions, "old", RecordTimes.of(moment))
-    assert count_backlog(memory.services, "acme")["facts"] == 1
-    assert run(memory) == JobResult(done=1)
-    assert count_backlog(memory.services, "acme")["facts"] == 0
-    assert (
-        memory.database.read(
-            "acme",
-            lambda tx: tx.all(
-                "select 1 from fact_positions where tenant = :tenant and retry_at > 0"
-            ),
-        )
-        == []
-    )
 
 
 def test_many_sessions_to_look_at_again_are_read_in_several_runs(

@@ -253,19 +253,6 @@ def test_the_prompt_section_to_the_letter(me: Scope, now: Now) -> None:
     )
 
 
-def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None:
-    first, two = (scope_of(memory, None, "one"), scope_of(memory, None, "two"))
-    first.entries.add("Rain.")
-    two.entries.add("Porto.", kind="core")
-    assert (
-        first.entries.prompt()
-        == "# Your Private Memory\n\n## Recent Journal Entries\n- [2025-10-09] Rain."
-    )
-    assert two.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- Porto."
-    now.pass_days(8)
-    assert first.entries.prompt() == ""
-
-
 def test_entries_of_the_same_time_are_ordered_by_id(me: Scope) -> None:
     """A stable order even with a stopped clock."""
     me.entries.add_many(
@@ -728,18 +715,6 @@ def test_concurrent_creations_of_a_board_do_not_merge_members(memory: Memory) ->
             ]
             assert sorted(item.result() for item in done) == [False, True]
             assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])
-
-
-def test_boards_are_separate(memory: Memory, me: Scope) -> None:
-    scope_of(memory).entries.share("b", ["scout"])
-    scope_of(memory).entries.share("a", ["scout"])
-    for board in ("b", "a", "b"):
-        me.entries.add(f"on {board}", kind="whiteboard", board=board)
-    assert me.entries.whiteboard() == (
-        "# Shared Whiteboards\n\n## a\n- [2025-10-09] scout: on a\n\n"
-        "## b\n- [2025-10-09] scout: on b\n- [2025-10-09] scout: on b"
-    )
-    assert contents(me, board="a") == ["on a"]
 
 
 # -- export and import ------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from memorist.kinds.section import Ask
 from memorist.models import Models
 from memorist.storage.database import Transaction
 from memorist.testing import FailingModel, ScriptedModel
-from memorist.text import view
 from testkit.databases import one_engine
 from testkit.failures import invalid, raised
 from testkit.limited import Limited
@@ -291,26 +290,6 @@ def test_views_of_a_content(me: Scope) -> None:
         assert shown.more, item
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"page": 0},
-        {"page": 1, "head": 1},
-        {"head": 0},
-        {"tail": -1},
-        {"lines": (0, 3)},
-        {"grep": "("},
-        {"path": "$["},
-        {"tokens": 0},
-        {"page": True},
-        {"lines": (5, 2)},
-    ],
-)
-def test_an_invalid_view_is_rejected(me: Scope, asked: dict[str, Any]) -> None:
-    key = me.refs.add(LOG).key
-    raised(Invalid, me.refs.get, key, **asked)
-
-
 # -- whose ------------------------------------------------------------------------------------------------------------
 
 
@@ -466,19 +445,6 @@ def test_the_tools_answer_to_the_letter(me: Scope) -> None:
     small = tool(me, "store_memory")(content="tea", description="what Ada drinks")
     assert tool(me, "retrieve_memory")(memory_key=small["memory_key"])["content"] == "tea"
     assert me.refs.info(small["memory_key"]).type == "note"
-
-
-@pytest.mark.parametrize("limit", ["SEARCH_SECONDS", "MAX_WALL_SECONDS"])
-@pytest.mark.parametrize("query", [{"grep": "log"}, {"path": "$[*].a"}])
-def test_a_query_is_limited_by_processor_time_and_by_the_clock(
-    me: Scope, monkeypatch: pytest.MonkeyPatch, limit: str, query: dict[str, str]
-) -> None:
-    """P16: on a busy machine, ten seconds of processor time took a minute."""
-    key = me.refs.add('{"a": "log"}\n' * 1000, "a log").key
-    monkeypatch.setattr(view, limit, -1.0)
-    assert "time limit" in me.refs.get(key, **query).more  # type: ignore[arg-type]
-    monkeypatch.setattr(view, limit, 60.0)
-    assert "time limit" not in me.refs.get(key, **query).more  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("content", ["", " \n", "\u200b\u00a0"])

@@ -11,7 +11,7 @@ import pytest
 
 from memorist import Memory, Scope
 from memorist.api.rendering import as_json
-from memorist.base.errors import Forbidden, NotFound, SettingsError, WrongVersion
+from memorist.base.errors import Forbidden, SettingsError, WrongVersion
 from memorist.base.settings import Settings
 from memorist.kinds.entries.entry import Entry, EntryKind
 from memorist.kinds.entries.entry_tools import CORE_NOTE, PENDING_NOTE, REFUSED_NOTE
@@ -205,26 +205,6 @@ def test_only_a_person_decides(memory: Memory, me: Scope, source: Source) -> Non
                 decide(id)
     assert [me.entries.get(id).review for id in (entry.id, mine.id)] == ["pending", "accepted"]
     assert scope_from(memory, "admin", None, None).entries.accept(entry.id).review == "accepted"
-
-
-def test_foreign_entries_cannot_be_decided(memory: Memory, me: Scope) -> None:
-    """P11: another tenant's, user's and agent's look unknown."""
-    entry = add_pending(memory)
-    others = [
-        memory.scope(tenant="other", user="ada", agent="scout"),
-        memory.scope(tenant="other"),
-        scope_of(memory, "bob", "scout"),
-        scope_of(memory, "ada", "cook"),
-    ]
-    for other in others:
-        for decide in (other.entries.accept, other.entries.refuse):
-            raised(NotFound, decide, entry.id)
-        assert list(other.entries.queue()) == []
-        assert other.entries.counts() == {"core": 0, "journal": 0}
-    scope_of(memory).entries.share("main", ["scout", "cook"])
-    line = add_pending(memory, "whiteboard")
-    invalid("id", scope_of(memory, "ada", "cook").entries.accept, line.id)
-    assert [item.review for item in me.entries.queue()] == ["pending", "pending"]
 
 
 def test_accepting_requires_the_version_that_was_read(memory: Memory, me: Scope) -> None:

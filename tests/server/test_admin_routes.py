@@ -82,22 +82,6 @@ def test_writes_over_http_are_audited_for_admins(http: TestClient, calling: Call
     assert calling("other").get("/api/audit").json()["data"] == []
 
 
-@one_engine
-def test_idempotency_key_replays_the_first_response(http: TestClient) -> None:
-    """P2, over HTTP: the first status and body again, and 422 for other content."""
-    headers = {**ADA, "Idempotency-Key": "once"}
-    first, again = (
-        http.post("/api/entries", json={"content": "tea"}, headers=headers) for _ in range(2)
-    )
-    assert (again.status_code, again.content) == (first.status_code, first.content)
-    assert again.headers["Idempotent-Replayed"] == "true"
-    assert "Idempotent-Replayed" not in first.headers
-    assert again.headers.get("ETag") == first.headers.get("ETag")
-    other = http.post("/api/entries", json={"content": "coffee"}, headers=headers)
-    assert (other.status_code, other.headers["content-type"]) == (422, "application/problem+json")
-    assert len(http.get("/api/entries", headers=ADA).json()["data"]) == 1
-
-
 def test_export_of_one_user_can_be_imported(http: TestClient, memory: Memory) -> None:
     store_canary(http)
     store_canary(http, "bob", "somebody else's words")

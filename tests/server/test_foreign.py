@@ -40,14 +40,6 @@ def test_a_key_for_one_user_cannot_name_another(memory: Memory, calling: Calling
     assert exported(memory, tenants=["theirs"]) == before
 
 
-def test_a_key_bound_to_an_agent_rejects_other_agents(calling: Calling) -> None:
-    http = calling("acme", agent="scout")
-    assert http.get("/api/entries", headers={"X-Memorist-Agent": "planner"}).status_code == 403
-    assert http.get("/api/entries", params={"agent": "planner"}).status_code == 403
-    assert http.get("/api/entries", params={"agent": "scout"}).status_code == 200
-    assert http.get("/api/entries").status_code == 200
-
-
 @pytest.mark.usefixtures("foreign_tenant")
 @pytest.mark.parametrize(
     ("method", "path", "body"),

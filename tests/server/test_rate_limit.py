@@ -13,19 +13,6 @@ class Clock:
         return self.now
 
 
-def test_burst_is_twice_the_rate() -> None:
-    clock = Clock()
-    limit = Rate(10, clock)
-    assert [limit.take("a") for _ in range(20)] == [0.0] * 20
-    assert 0 < limit.take("a") <= 0.1
-    assert limit.take("b") == 0
-    clock.now += 0.11
-    assert limit.empty("a") == 0
-    assert limit.take("a") == 0
-    assert limit.empty("a") > 0
-    assert limit.take("a") > 0
-
-
 def test_the_buckets_are_bounded(monkeypatch: object) -> None:
     clock = Clock()
     limit = Rate(1, clock)

@@ -90,43 +90,6 @@ def test_an_import_waits_for_the_index(
 # -- the round trip ------------------------------------------------------------------------------------------------
 
 
-def test_export_import_export_is_byte_identical_between_any_two_engines(
-    memory: Memory, target: Memory
-) -> None:
-    """P15, M6, B37: ids, order, times, expiry, versions, keys and the JSON as it was sent."""
-    for tenant in ("acme", "Bücher '%s", "z"):
-        fill(memory, tenant)
-    me = memory.scope(tenant="acme", user="ada", agent="scout")
-    for n in range(3):
-        me.state.set("counter", n, ttl=10_000)
-    me.sessions.edit("acme ada 1", label="edited")
-    me.interactions.add("r", "m", latency_ms=-0.0, cost=-0.0)
-    me.interactions.add("r", "m", latency_ms=1e-300, cost=999_999_999_999_999.9)
-    first = exported(memory)
-    copied = target.import_(io.BytesIO(first))
-    assert copied.new == sum(copied.rows.values()) == len(lines(first)) - 2 - 3
-    assert exported(target) == first
-    assert target.scope(tenant="acme").messages.window("acme ada 1") == memory.scope(
-        tenant="acme"
-    ).messages.window("acme ada 1")
-    assert target.scope(tenant="acme", user="ada").state.get("counter") == me.state.get("counter")
-    assert [finding for finding in target.verify() if not finding.ok] == []
-
-
-def test_a_copy_continues_where_the_original_was(memory: Memory, other: Memory) -> None:
-    """Numbers, keys and versions continue; a retry across the move is still the same request."""
-    fill(memory)
-    sent = memory.scope(tenant="acme", user="ada", agent="scout").messages.append(
-        "acme ada 1", "user", "x", key="in flight"
-    )
-    other.import_(io.BytesIO(exported(memory)))
-    me = other.scope(tenant="acme", user="ada", agent="scout")
-    assert me.messages.append("acme ada 1", "user", "x", key="in flight") == sent
-    assert me.messages.append("acme ada 1", "user", "y").seq == sent.seq + 1
-    assert me.state.set("key 1", 2).version == 2
-    assert me.sessions.resume().id == "acme ada 1"
-
-
 def test_numbering_survives_a_purge_and_a_move(
     open_memory: Callable[..., Memory], other: Memory
 ) -> None:

@@ -23,7 +23,7 @@ from memorist.storage.sqlite import maintenance
 from memorist.storage.transfer.erase import NOT_REACHED_OF_AGENT, hash_subject
 from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.databases import SETTINGS
-from testkit.rows import fill, hashes, raw
+from testkit.rows import raw
 
 CANARY = "canary-7f3a-of-ada"
 
@@ -185,17 +185,6 @@ def test_an_erasure_keeps_the_audit_rows_of_others(memory: Memory) -> None:
     )
     (finding,) = [finding for finding in memory.verify() if not finding.ok]
     assert "number 2" in finding.problem
-
-
-def test_other_users_keep_every_row(memory: Memory, url: str) -> None:
-    """B1: one user among others, and a user of the same name in another tenant."""
-    fill(memory, "acme", ("bob", "ada ", "Ada", "ad%", "a_a"))
-    fill_user(memory, "other", "ada", "word")
-    before = hashes(url)
-    fill_user(memory, "acme", "ada", CANARY)
-    memory.scope(tenant="acme").admin.users.erase("ada")
-    assert hashes(url) == before
-    assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
 def test_erased_data_is_not_found_again(memory: Memory) -> None:

@@ -126,25 +126,6 @@ def test_lists(me: Scope) -> None:
         assert results == whole
 
 
-def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
-    """Threads of a user and those of the tenant are separate."""
-    everyone, bob = scope_of(memory), scope_of(memory, "bob")
-    for scope, text in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
-        checkpoints_of(scope).add("t", "1", ("bytes", text), metadata={"run_id": "r"})
-    assert [checkpoints_of(scope).get("t").state[1] for scope in (me, everyone, bob)] == [
-        b"ada",
-        b"all",
-        b"bob",
-    ]
-    assert [len(checkpoints_of(scope).list()) for scope in (me, everyone, bob)] == [1, 1, 1]
-    assert checkpoints_of(bob).remove_runs(["r"]) == 1
-    checkpoints_of(bob).add("t", "2", ("null", b""))
-    checkpoints_of(bob).remove("t")
-    assert [len(checkpoints_of(scope).list()) for scope in (me, everyone, bob)] == [1, 1, 0]
-    assert memory.scope(tenant="acme").admin.users.erase("ada").removed["checkpoints"] == 1
-    assert checkpoints_of(everyone).get("t").state[1] == b"all"
-
-
 def test_a_stranger_finds_and_changes_no_thread(memory: Memory, me: Scope) -> None:
     """P11: through every verb; a foreign thread behaves like an unknown one."""
     steps(me, "t", 3)

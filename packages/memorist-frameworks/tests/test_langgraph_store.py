@@ -500,20 +500,6 @@ def test_a_batch_reads_the_state_before_and_writes_atomically(me: Scope) -> None
     assert len(store.search(("many",), limit=2000)) == 1500
 
 
-@one_engine
-def test_users_are_isolated(memory: Memory) -> None:
-    """The scope has the user; namespaces cannot lead out of it."""
-    ada, bob, everybody = (
-        MemoristStore(memory.scope(tenant="acme", user=user)) for user in ("ada", "bob", None)
-    )
-    ada.put(("m",), "k", {"of": "ada"})
-    everybody.put(("m",), "k", {"of": "all"})
-    assert bob.search(()) == []
-    assert bob.list_namespaces() == []
-    assert [item.value for item in everybody.search((), query="ada")] == [{"of": "all"}]
-    assert MemoristStore(memory.scope(tenant="other", user="ada")).get(("m",), "k") is None
-
-
 # -- an agent -------------------------------------------------------------------------------------------------------------
 
 

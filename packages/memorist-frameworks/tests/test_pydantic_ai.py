@@ -316,47 +316,6 @@ def test_abandoned_branches_are_not_in_the_context_and_can_return(me: Scope) -> 
     run(work())
 
 
-def test_concurrent_writers_conflict_and_lose_nothing(me: Scope, memory: Memory) -> None:
-    async def add(text: str) -> int:
-        store, tries = (
-            MemoristConversationStore(memory.scope(tenant="acme", user="ada", agent="scout")),
-            count(1),
-        )
-        while True:
-            tried = next(tries)
-            try:
-                result = await store.load("talk") or Conversation(conversation_id="talk")
-                result.messages.append(said(text))
-                await store.save(result)
-                return tried
-            except ConversationConflict:
-                continue
-
-    async def work() -> None:
-        store = MemoristConversationStore(me)
-        new = [
-            Conversation(messages=[said(name)], conversation_id="new") for name in ("one", "two")
-        ]
-        done = await asyncio.gather(*(store.save(item) for item in new), return_exceptions=True)
-        assert sorted(type(item).__name__ for item in done) == ["ConversationConflict", "list"]
-        copies = [await store.load("new") for _ in range(4)]
-        for number, item in enumerate(copies):
-            assert item is not None
-            item.messages.append(said(f"copy {number}"))
-        done = await asyncio.gather(
-            *(store.save(item) for item in copies if item), return_exceptions=True
-        )
-        assert sum(isinstance(item, ConversationConflict) for item in done) == 3
-        assert len(texts(me, "new")) == 2
-        names = [f"writer {n}" for n in range(6)]
-        tries = await asyncio.gather(*map(add, names))
-        assert sorted(texts(me, "talk")) == names
-        assert max(tries) <= 6
-
-    run(work())
-    assert not [finding for finding in memory.verify() if finding.problem]
-
-
 def test_concurrent_delete_and_save_conflict(me: Scope, memory: Memory) -> None:
     """A concurrent delete does not remove a successful save; a new conversation of the name is
     complete.
@@ -431,32 +390,6 @@ def test_foreign_changes_to_a_session_are_harmless(me: Scope) -> None:
         assert await store.list_conversations() == []
         await store.save(Conversation(messages=[said("new")], conversation_id="talk"))
         assert texts(me, "talk") == ["new"]
-
-    run(work())
-
-
-def test_conversations_are_isolated_by_user(memory: Memory) -> None:
-    """A conversation is visible to its user only."""
-
-    async def work() -> None:
-        mine, theirs = (
-            MemoristConversationStore(memory.scope(tenant="acme", user=user, agent="scout"))
-            for user in ("ada", "bob")
-        )
-        entries = await mine.save(
-            Conversation(messages=[said("mine")], conversation_id="talk"), scope="x"
-        )
-        assert await theirs.load("talk") is None
-        assert await theirs.list_conversations() == []
-        with pytest.raises(ConversationConflict):
-            await theirs.save(Conversation(messages=[said("theirs")], conversation_id="talk"))
-        with pytest.raises(UserError):
-            await theirs.fork("talk")
-        with pytest.raises(LookupError):
-            await theirs.read_entry(entries[0].id)
-        await theirs.delete("talk")
-        assert await mine.load("talk", scope="y") is None
-        assert await mine.load("talk", scope="x") is not None
 
     run(work())
 
