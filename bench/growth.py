@@ -240,8 +240,9 @@ FILLERS = (
     ),
     Filler(
         10,
-        """insert into stored_responses (tenant, principal, route, key, digest, status, body, created_at)
-           values (:tenant, 'p', 'r', :id, '', 200, '', :recent)""",
+        """insert into stored_responses (tenant, principal, route, key, digest, status, body, created_at,
+                                         checksum)
+           values (:tenant, 'p', 'r', :id, '', 200, '', :recent, 0)""",
     ),
     Filler(
         100,

@@ -6,23 +6,28 @@ import hashlib
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
 import psycopg
 import pytest
+from starlette.testclient import TestClient
 
 from memorist import Memory, Scope
 from memorist.base.errors import Corrupt, CorruptRecord
 from memorist.cli.main import main
-from memorist.memory import TABLES
+from memorist.memory import CHECKED_TABLES, TABLES
+from memorist.server.http.app import create_app
 from memorist.storage import migrate
+from testkit.apps import HERE, URL
 from testkit.databases import SETTINGS
 from testkit.examples import populate
 
 FLIPS = 40
 CHECKED = [table for table in TABLES if table.checked]
+ADMIN_TABLES = [table for table in CHECKED_TABLES if table not in TABLES]
 
 
 @pytest.fixture
@@ -135,12 +140,12 @@ def populated(tmp_path: Path) -> Path:
 
 
 def text_columns() -> list[tuple[Any, str]]:
-    """Return the columns of the kinds' tables that hold texts or JSON, as the schema declares them."""
+    """Return the columns of checked tables that hold texts or JSON, as the schema declares them."""
     script = migrate.shipped("sqlite")[0].up
     declared = dict(re.findall(r"^create table (\w+) \((.*?)^\)", script, re.M | re.S))
     return [
         (table, column)
-        for table in TABLES
+        for table in (*TABLES, *ADMIN_TABLES)
         for column in re.findall(r"^ +(\w+) \{(?:text|json)\}", declared[table.name], re.M)
     ]
 
@@ -161,6 +166,7 @@ def test_every_column_with_a_text_is_checked() -> None:
         "sessions.summary",  # equal to a row of summaries
         "summaries.model",
         "threads.ns",  # by its hash, `line`
+        "webhooks.error",  # of the last delivery
     }
 
 
@@ -192,6 +198,69 @@ def test_the_texts_of_every_kind_are_checked(
         assert failed[f"every text of {table.name} is as it was written"].count == 1
         with pytest.raises(CorruptRecord, match=f"text of {table.name} "):
             memory.export(populated.with_name("export.jsonl"))
+
+
+@pytest.fixture
+def administered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A closed SQLite database with a key, a webhook and a stored response, changed once each."""
+    path = tmp_path / "administered.db"
+    monkeypatch.setenv("MEMORIST_DATABASE", f"sqlite:///{path}")
+    monkeypatch.setenv("MEMORIST_TENANT", "acme")
+    settings = replace(SETTINGS, events="private", tenant="acme")
+    with Memory.open(f"sqlite:///{path}", settings=settings) as memory:
+        key = memory.admin.keys.add("ci", user="ada", agent="scout").key
+        revoked = memory.admin.keys.add("old").id
+        memory.admin.keys.revoke(revoked)
+        webhook = memory.admin.webhooks.add("http://127.0.0.1:9/", kinds=["facts"]).id
+        memory.admin.webhooks.edit(webhook, url="http://127.0.0.1:9/hooks", paused=True)
+        headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "k1"}
+        http = TestClient(create_app(memory, jobs=False), URL, client=HERE, headers=headers)
+        assert http.post("/api/entries", json={"content": "Tea."}).status_code == 201
+        assert findings(memory) == {}
+    return path
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(table, name) for table in ADMIN_TABLES for name in table.checked],
+    ids=lambda value: getattr(value, "name", value),
+)
+@pytest.mark.parametrize("damage", ["a bit", "invalid"])
+def test_the_texts_of_administration_are_checked(
+    table: Any,
+    column: str,
+    damage: str,
+    administered: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A changed address would get all events, and a changed permission is another permission."""
+    with apsw.Connection(str(administered)) as connection:
+        ((id, stored),) = cast(
+            list[tuple[int, bytes]],
+            connection.execute(
+                f"select rowid, cast({column} as blob) from {table.name} where {column} <> '' limit 1"
+            ).fetchall(),
+        )
+    data = bytes([stored[0] ^ 1]) + stored[1:] if damage == "a bit" else b"\xff\xfe"
+    change(administered, table.name, column, f"rowid = {id}", data)
+    assert main(["verify", "--json"]) == 1
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    failed = [check["check"] for check in checks if check["problem"]]
+    assert f"every text of {table.name} is as it was written" in failed
+    assert main(["backup", f"{administered}.backup", "--json"]) == Corrupt.exit_code
+    assert error_of(capsys)["details"]["record"].startswith(f"acme: {table.name} ")
+    assert main(["status", "--json"]) == 0
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert "acme has 1 damaged record" in problems[0]
+
+
+def test_an_edit_keeps_the_damage_of_a_webhook(administered: Path) -> None:
+    change(administered, "webhooks", "kinds", "1 = 1", b"facta")
+    settings = replace(SETTINGS, events="private", tenant="acme")
+    with Memory.open(f"sqlite:///{administered}", settings=settings) as memory:
+        (webhook,) = memory.admin.webhooks.list()
+        memory.admin.webhooks.edit(webhook.id, url="http://127.0.0.1:9/other")
+        assert findings(memory)["every text of webhooks is as it was written"].count == 1
 
 
 def test_every_write_sets_the_checksum(memory: Memory) -> None:

@@ -251,8 +251,8 @@ ON_A_SERVER: dict[str, tuple[str, str, str, str]] = {
     "a function": (
         "create function spy() returns bigint language sql security definer as 'select count(*) from memorist.messages'",
         "no view or function goes round it", "spy", "drop function spy"),
-    "an owner who works": (f"alter table stored_responses owner to {roles.ROLE}", "the working role owns no table",
-                           "stored_responses", "alter table stored_responses owner to postgres"),
+    "an owner who works": (f"alter table signins owner to {roles.ROLE}", "the working role owns no table",
+                           "signins", "alter table signins owner to postgres"),
 }  # fmt: skip
 
 

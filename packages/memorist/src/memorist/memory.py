@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
-from memorist.admin import audit_log
+from memorist.admin import audit_log, stored_responses
 from memorist.admin.admin_kind import AdminKind
 from memorist.admin.api_keys import ApiKeys
 from memorist.admin.audit_log import AuditLog
@@ -119,6 +119,18 @@ ADMIN_KINDS: tuple[type[AdminKind], ...] = (
     Jobs,
     OfferedModels,
 )
+
+
+CHECKED_TABLES = tuple(
+    table
+    for table in (
+        *TABLES,
+        *(table for kind in ADMIN_KINDS for table in kind.tables),
+        *stored_responses.TABLES,
+    )
+    if table.checked
+)
+"""The tables whose rows have a checksum over their texts."""
 
 
 class AdminAttributes:
@@ -420,7 +432,7 @@ class Memory(AdminAttributes):
         embedder = embedders.check_family(embedder or embedders.choose(settings))
         extra_tools = ExtraTools(tools, settings)
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
-        opened.checked_tables = [table for table in TABLES if table.checked]
+        opened.checked_tables = CHECKED_TABLES
         blobs = Blobs(opened, folder(settings))
         index = open_index(opened)
         services = Services(

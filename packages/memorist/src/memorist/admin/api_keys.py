@@ -20,8 +20,10 @@ from memorist.base.errors import Forbidden, Invalid, NotFound, TooLarge
 from memorist.base.parameters import Key, OneOf, PageSize, Range, Texts
 from memorist.base.verbs import verb
 from memorist.kinds.page import Page, make_page, page_start
+from memorist.storage.checksum import checksum
 from memorist.storage.database import EVERY_TENANT, Transaction
 from memorist.storage.rows import row_mapper
+from memorist.storage.tables import Table
 
 MAX_NAME_BYTES = 200
 """Short enough that the audit log stores name and id in full."""
@@ -58,6 +60,9 @@ class ApiKeys(AdminKind):
     """The API keys of a tenant."""
 
     name = "keys"
+    tables = (
+        Table("keys", order="id", checked=("name", "digest", "permissions", "user_id", "agent")),
+    )
     parameter_help = {
         "agent": "The only agent that the key may act for. Default: every agent.",
         "days": "Valid for this many days, instead of `expires_at`.",
@@ -113,7 +118,6 @@ class ApiKeys(AdminKind):
             "permissions": ",".join(allowed),
             "user": user,
             "agent": agent,
-            "until": until,
         }
 
         is_first = not KeyChecker(self._database).keys_exist()
@@ -126,10 +130,13 @@ class ApiKeys(AdminKind):
             )
             (row,) = tx.all(
                 f"""insert into keys (tenant, id, name, digest, permissions, user_id, agent,
-                                      created_at, expires_at)
-                    values (:tenant, :id, :name, :digest, :permissions, :user, :agent, :now, :until)
+                                      created_at, expires_at, checksum)
+                    values (:tenant, :id, :name, :digest, :permissions, :user, :agent, :now, :until,
+                            :checksum)
                     returning {COLUMNS}""",
                 **values,
+                until=until,
+                checksum=checksum(name, values["digest"], values["permissions"], user, agent),
             )
             return NewKey(**vars(_key(row)), key=text, is_first=is_first)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from memorist.base import canonical, clock
 from memorist.base.errors import Conflict, KeyReused
+from memorist.storage.checksum import checksum
 from memorist.storage.database import Database, Transaction
 from memorist.storage.tables import Table
 
@@ -28,18 +29,19 @@ TABLES = (
         "stored_responses",
         order="principal, route, key",
         owned="(user_id = :user or user_id is null)",
+        checked=("body",),
     ),
 )
-"""Used for erasing only. A response without a user may be about any user, so it is erased too."""
+"""Used to erase and to check. A response without a user may be about any user, so it is erased too."""
 _FIND = """select digest, status, version, body, created_at from stored_responses
            where tenant = :tenant and principal = :principal and route = :route and key = :key"""
-_CLAIM = """insert into stored_responses (tenant, principal, route, key, user_id, digest, status, version, body, created_at)
-            values (:tenant, :principal, :route, :key, :user, :digest, 0, null, '', :now)
+_CLAIM = """insert into stored_responses (tenant, principal, route, key, user_id, digest, status, version, body, created_at, checksum)
+            values (:tenant, :principal, :route, :key, :user, :digest, 0, null, '', :now, :checksum)
             on conflict (tenant, principal, route, key) do update set created_at = :now
             where stored_responses.status = 0 and stored_responses.digest = :digest and stored_responses.created_at < :cutoff returning key"""
 _RENEW = """update stored_responses set created_at = :now
             where tenant = :tenant and principal = :principal and route = :route and key = :key and status = 0"""
-_SETTLE = """update stored_responses set status = :status, version = :version, body = :body
+_SETTLE = """update stored_responses set status = :status, version = :version, body = :body, checksum = :checksum
              where tenant = :tenant and principal = :principal and route = :route and key = :key"""
 _RELEASE = """delete from stored_responses where tenant = :tenant and principal = :principal and route = :route and key = :key
               and status = 0"""
@@ -106,7 +108,14 @@ class IdempotentRequest:
     def claim(self, tx: Transaction) -> None:
         """Claim the key. Raise Replayed if it has a response, Conflict if it is claimed."""
         cutoff = tx.now - self.patience
-        claimed = tx.one(_CLAIM, **self._names, user=self.user, digest=self.digest, cutoff=cutoff)
+        claimed = tx.one(
+            _CLAIM,
+            **self._names,
+            user=self.user,
+            digest=self.digest,
+            cutoff=cutoff,
+            checksum=checksum(""),
+        )
         response = self._find(tx) if claimed is None else None
         if response is not None:
             raise Replayed(response)
@@ -123,6 +132,7 @@ class IdempotentRequest:
             status=response.status,
             version=response.version,
             body=response.body,
+            checksum=checksum(response.body),
         )
 
     def release(self, tx: Transaction) -> None:

@@ -23,8 +23,11 @@ from memorist.base.verbs import verb
 from memorist.kinds import KINDS
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage import event_log
+from memorist.storage.checksum import checksum
+from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Row, Transaction
 from memorist.storage.event_log import EVENT_COLUMNS, Event, event_from_row
+from memorist.storage.tables import Table
 
 MAX_WEBHOOKS = 20
 """The number of webhooks of a tenant."""
@@ -98,6 +101,7 @@ class Webhooks(AdminKind):
     """The webhooks of a tenant: addresses that get its events."""
 
     name = "webhooks"
+    tables = (Table("webhooks", order="id", checked=("url", "secret", "kinds")),)
     parameter_help = {
         "id": "The id of the webhook.",
         "kinds": "Only events of these kinds, such as messages or facts. Default: all.",
@@ -132,13 +136,15 @@ class Webhooks(AdminKind):
             _check_new(tx, url, id)
             tx.run(
                 """insert into webhooks (tenant, id, url, secret, kinds, position, tries, retry_at,
-                                         error, paused, created_at)
-                   values (:tenant, :id, :url, :secret, :kinds, :position, 0, 0, '', 0, :now)""",
+                                         error, paused, created_at, checksum)
+                   values (:tenant, :id, :url, :secret, :kinds, :position, 0, 0, '', 0, :now,
+                           :checksum)""",
                 id=id,
                 url=url,
                 secret=secret,
                 kinds=joined,
                 position=event_log.last_number(tx),
+                checksum=checksum(url, secret, joined),
             )
             return NewWebhook(**vars(_find(tx, id)), secret=secret)
 
@@ -215,15 +221,20 @@ class Webhooks(AdminKind):
             if url is not None:
                 tx.lock("webhooks")
                 _check_new(tx, url, id)
+            tx.lock_rows("select 1 from webhooks where tenant = :tenant and id = :id", id=id)
+            new = {"url": url, "kinds": joined}
+            changes = {name: text for name, text in new.items() if text is not None}
             tx.run(
                 """update webhooks
                    set url = coalesce(:url, url), kinds = coalesce(:kinds, kinds),
-                       paused = coalesce(:paused, paused), retry_at = 0, tries = 0
+                       paused = coalesce(:paused, paused), retry_at = 0, tries = 0,
+                       checksum = :checksum
                    where tenant = :tenant and id = :id""",
                 id=id,
                 url=url,
                 kinds=joined,
                 paused=None if paused is None else int(paused),
+                checksum=changed_checksum(tx, self.tables[0], {"id": id}, changes),
             )
             return _find(tx, id)
 

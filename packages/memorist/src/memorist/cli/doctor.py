@@ -28,7 +28,7 @@ from memorist.client import KEY_VARIABLE
 from memorist.jobs.embed import lag
 from memorist.jobs.status import database_address, job_problems
 from memorist.kinds.extra_tools import ToolFailure
-from memorist.memory import CHECKS, TABLES, Memory
+from memorist.memory import CHECKED_TABLES, CHECKS, Memory
 from memorist.models import EXTRACTIVE
 from memorist.search.embedders import embed_texts
 from memorist.search.index import open_index
@@ -150,7 +150,7 @@ def _verify_file(settings: Settings) -> list[Finding]:
         if schema < migrations[-1].number:
             checks = ()
         else:
-            database.checked_tables = [table for table in TABLES if table.checked]
+            database.checked_tables = CHECKED_TABLES
         return verify(database, checks, Blobs(database, folder(settings)), schema)
 
 

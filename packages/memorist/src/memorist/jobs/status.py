@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from memorist.admin.admin_kind import AdminKind
-from memorist.base.errors import ModelError, SettingsError
+from memorist.base.errors import CorruptRecord, ModelError, SettingsError
 from memorist.base.verbs import verb
 from memorist.base.version import VERSION
 from memorist.base.wording import counted
@@ -96,9 +96,12 @@ def job_problems(services: Services, tenants: Sequence[str]) -> list[JobProblem]
 
     problems: list[JobProblem] = []
     for tenant in tenants:
-        problems += summarize.problems(services, tenant)
-        problems += learn.problems(services, tenant)
-        problems += deliver_webhooks.problems(services, tenant)
+        for job in (summarize, learn, deliver_webhooks):
+            try:
+                problems += job.problems(services, tenant)
+            except CorruptRecord as error:
+                problem = f"The text of {error.details['record']} is damaged."
+                problems.append(JobProblem(problem, "Run `memorist verify`."))
         if len(problems) >= MAX_PROBLEMS:
             break
     return problems[:MAX_PROBLEMS]

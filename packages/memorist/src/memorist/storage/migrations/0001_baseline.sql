@@ -483,6 +483,7 @@ create table keys (
     expires_at {time},
     last_used_at {time},
     revoked_at {time},
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 create index keys_by_age on keys (tenant, created_at, id);
@@ -541,6 +542,7 @@ create table stored_responses (
     version {int},
     body {text} not null,
     created_at {time} not null,
+    checksum {checksum} not null,
     primary key (tenant, principal, route, key)
 ) {strict};
 create index stored_responses_by_age on stored_responses (tenant, created_at);
@@ -822,6 +824,7 @@ create table webhooks (
     paused {int} not null,
     created_at {time} not null,
     delivered_at {time},
+    checksum {checksum} not null,
     primary key (tenant, id)
 ) {strict};
 
