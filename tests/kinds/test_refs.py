@@ -26,6 +26,7 @@ from memorist.kinds.section import Ask
 from memorist.models import Models
 from memorist.storage.database import Transaction
 from memorist.testing import FailingModel, ScriptedModel
+from memorist.text import view
 from testkit.databases import one_engine
 from testkit.failures import invalid, raised
 from testkit.limited import Limited
@@ -445,6 +446,17 @@ def test_the_tools_answer_to_the_letter(me: Scope) -> None:
     small = tool(me, "store_memory")(content="tea", description="what Ada drinks")
     assert tool(me, "retrieve_memory")(memory_key=small["memory_key"])["content"] == "tea"
     assert me.refs.info(small["memory_key"]).type == "note"
+
+
+@pytest.mark.parametrize("query", [{"grep": "log"}, {"path": "$[*].a"}])
+def test_a_query_is_limited_by_the_clock(
+    me: Scope, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    """P16: on a busy machine, ten seconds of processor time took a minute."""
+    key = me.refs.add('{"a": "log"}\n' * 1000, "a log").key
+    assert "time limit" not in me.refs.get(key, **query).more  # type: ignore[arg-type]
+    monkeypatch.setattr(view, "MAX_WALL_SECONDS", -1.0)
+    assert "time limit" in me.refs.get(key, **query).more  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("content", ["", " \n", "\u200b\u00a0"])
