@@ -375,18 +375,14 @@ def test_every_error_status_raises_a_memorist_error(
 
 
 def test_a_missing_server_is_unreachable() -> None:
-    with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable) as error:
-        client.scope(user="ada").sessions.list()
-    assert str(error.value).startswith(
-        "The server at http://127.0.0.1:9 does not answer: ConnectError: [Errno"
-    )
-    assert "refused. Check the address" in str(error.value)
+    with Client("http://127.0.0.1:9", retries=0) as client:
+        error = raised(Unreachable, client.scope(user="ada").sessions.list)
+    assert "http://127.0.0.1:9" in str(error)
 
 
 def test_a_value_that_json_cannot_represent_is_invalid() -> None:
-    with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Invalid) as error:
-        client.scope(user="ada").state.set("k", {1, 2})
-    assert "cannot be sent as JSON: Object of type set" in str(error.value)
+    with Client("http://127.0.0.1:9", retries=0) as client:
+        raised(Invalid, client.scope(user="ada").state.set, "k", {1, 2})
 
 
 def test_another_server_is_rejected(scripted: ScriptedServer) -> None:

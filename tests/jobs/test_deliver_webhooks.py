@@ -30,6 +30,7 @@ from memorist.jobs.runner import JobRunner
 from memorist.jobs.status import job_problems
 from memorist.storage import leases
 from testkit.databases import SETTINGS, one_engine
+from testkit.failures import invalid
 from testkit.memories import scope_of
 from testkit.receiver import Receiver
 from testkit.rows import raw
@@ -430,8 +431,7 @@ def test_webhooks_have_limits_and_the_events_of_their_tenant(
             hooks.edit(other.id, url=receiver.url)
         hooks.edit(other.id, url=other.url, paused=True)
         hooks.remove(other.id)
-        with pytest.raises(Invalid, match="kinds: must be some of"):
-            hooks.add(receiver.url + "&x=1", kinds=["feelings"])
+        invalid("kinds", hooks.add, receiver.url + "&x=1", kinds=["feelings"])
         for number in range(MAX_WEBHOOKS - 1):
             hooks.add(f"{receiver.url}&n={number}")
         with pytest.raises(Invalid, match="at most 20"):

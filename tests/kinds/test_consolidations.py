@@ -129,8 +129,7 @@ def test_entries_are_considered_once(opened: Open, now: Now) -> None:
     assert len(model.requests) == 1
     (passed,) = me.consolidations.list(status="passed")
     assert (passed.content, list(passed.sources)) == ("", [journal[2]])
-    with pytest.raises(Conflict, match="has no text to accept"):
-        me.consolidations.accept(passed.id)
+    raised(Conflict, me.consolidations.accept, passed.id)
     me.entries.edit(journal[2], "It rained all week, and Ada hates rain.")
     assert me.consolidations.propose() == []
     assert model.requests[1].prompt == "1. [2025-10-09] It rained all week, and Ada hates rain."
@@ -593,8 +592,7 @@ def test_removing_the_core_entry_removes_the_text(opened: Open, proposed: Any) -
     memory = opened(None)
     assert b"The ferry costs" not in exported(memory)
     assert me.consolidations.propose() == []
-    with pytest.raises(Conflict, match="has no text to accept"):
-        me.consolidations.accept(id)
+    raised(Conflict, me.consolidations.accept, id)
     assert problems(memory) == []
 
 
@@ -693,11 +691,9 @@ def test_one_user_cannot_decide_on_a_proposal_for_all_users(opened: Open, now: N
     (proposal,) = everyone.consolidations.propose()
     ada = scout(memory)
     for decide in (ada.consolidations.accept, ada.consolidations.refuse):
-        with pytest.raises(Forbidden, match="only a scope without a user can review it"):
-            decide(proposal.id)
+        raised(Forbidden, decide, proposal.id)
     everyone.consolidations.accept(proposal.id)
-    with pytest.raises(Forbidden, match="only a scope without a user can review it"):
-        ada.consolidations.undo(proposal.id)
+    raised(Forbidden, ada.consolidations.undo, proposal.id)
     assert everyone.consolidations.undo(proposal.id).status == "undone"
 
 
@@ -736,8 +732,7 @@ def test_a_document_of_a_proposal_can_be_undone_or_removed(opened: Open, now: No
     stored = me.consolidations.accept(proposal.id, into="documents")
     now.micros += 1
     me.documents.add("Ferries", "They cost 90 euros.", path=f"consolidated/{proposal.id}")
-    with pytest.raises(Conflict, match="was replaced since; remove the document itself"):
-        me.consolidations.undo(proposal.id)
+    raised(Conflict, me.consolidations.undo, proposal.id)
     me.documents.remove(stored.document_id or "")
     assert me.consolidations.get(proposal.id).status == "undone"
     assert problems(memory) == []
@@ -749,8 +744,7 @@ def test_a_program_cannot_make_a_document_of_untrusted_entries(opened: Open, now
     write(tool, now)
     (proposal,) = scout(memory).consolidations.propose()
     agent = scope_of(memory, "ada", "scout", source="agent")
-    with pytest.raises(Forbidden, match="only a person can accept it as a document"):
-        agent.consolidations.accept(proposal.id, into="documents")
+    raised(Forbidden, agent.consolidations.accept, proposal.id, into="documents")
     assert scout(memory).consolidations.get(proposal.id).status == "proposed"
     scout(memory).consolidations.accept(proposal.id, into="documents")
     invalid("into", agent.consolidations.accept, proposal.id, into="notes")

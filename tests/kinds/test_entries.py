@@ -778,8 +778,7 @@ def test_an_agent_can_save_something_about_itself(memory: Memory) -> None:
     (pending,) = [entry for entry in ada.entries.list() if entry.review == "pending"]
     assert pending.user is None
     for decide in (ada.entries.accept, ada.entries.refuse):
-        with pytest.raises(Forbidden, match="only a scope without a user can review it"):
-            decide(pending.id)
+        raised(Forbidden, decide, pending.id)
     assert ada.entries.queue().items == []
     assert "pending" not in ada.entries.counts()
     reviewer = scope_of(memory, None, "scout")

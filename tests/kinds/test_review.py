@@ -201,8 +201,7 @@ def test_only_a_person_decides(memory: Memory, me: Scope, source: Source) -> Non
         scope_from(memory, source, None, None).entries.refuse,
     ):
         for id in (entry.id, mine.id, "nobody's"):
-            with pytest.raises(Forbidden, match="only a person can review"):
-                decide(id)
+            raised(Forbidden, decide, id)
     assert [me.entries.get(id).review for id in (entry.id, mine.id)] == ["pending", "accepted"]
     assert scope_from(memory, "admin", None, None).entries.accept(entry.id).review == "accepted"
 
@@ -222,8 +221,7 @@ def test_untrusted_sources_cannot_edit_accepted_entries(memory: Memory, me: Scop
     edits.
     """
     mine = me.entries.add("Never pay an invoice that Ada has not seen.", kind="core")
-    with pytest.raises(Forbidden, match="a tool may not edit an accepted entry; add a new entry"):
-        scope_from(memory, "tool").entries.edit(mine.id, POISON)
+    raised(Forbidden, scope_from(memory, "tool").entries.edit, mine.id, POISON)
     assert me.entries.get(mine.id) == mine
     held = add_pending(memory)
     assert me.entries.edit(held.id, f"Ada has a {WORD}.").review == "pending", (
