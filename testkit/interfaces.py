@@ -149,7 +149,16 @@ def client(setting: Setting) -> Call:
 
 @lru_cache(maxsize=2)
 def _app(memory: Memory) -> Starlette:
-    return create_app(memory)
+    return create_app(memory, jobs=False)
+
+
+def _client(app: Starlette, setting: Setting, headers: dict[str, str]) -> TestClient:
+    """Return a client of an app; all clients share one event loop, which takes 10 ms to start."""
+    if not hasattr(app.state, "portal"):
+        app.state.portal = setting.stack.enter_context(TestClient(app)).portal
+    client = TestClient(app, URL, client=HERE, headers=headers)
+    client.portal = app.state.portal
+    return client
 
 
 def rest(setting: Setting) -> Call:
@@ -169,7 +178,7 @@ def rest(setting: Setting) -> Call:
         "X-Memorist-User": setting.user,
         "X-Memorist-Agent": setting.agent,
     }
-    http = TestClient(app, URL, client=HERE, headers=headers)
+    http = _client(app, setting, headers)
 
     def call(endpoint: Endpoint, arguments: dict[str, Any]) -> Any:
         path, values = endpoint.route, dict(arguments)
