@@ -6,6 +6,7 @@ groups are public.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ ROUTES = "memorist.routes"
 `memorist.api.route.ApiRoute`, which the server adds."""
 
 
+@cache
 def extensions(group: str) -> dict[str, EntryPoint]:
-    """Return the installed extensions of a group, by name."""
+    """Return the extensions of a group, by name, that were installed at the first call."""
     from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     points = sorted(entry_points(group=group), key=lambda point: point.name)

@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -32,6 +32,7 @@ from memorist.api.schemas import (
     parameter_rules,
     shape,
     takes_idempotency_key,
+    type_hints,
 )
 from memorist.base import limits
 from memorist.base.errors import Invalid, WrongVersion
@@ -98,7 +99,7 @@ class VerbHandler:
         self.method = method
         self.request_model = self.build_request_model()
         self.upload_model = self.build_upload_model()
-        self.result_type = self.result or get_type_hints(method).get("return")
+        self.result_type = self.result or type_hints(method).get("return")
         if self.result_type is bytes:
             self.media_type = OCTETS
         self.status = success_status(endpoint, self.result_type)
