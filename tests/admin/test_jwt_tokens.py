@@ -186,7 +186,7 @@ CONFUSIONS = confusions()
 @pytest.mark.parametrize("what", CONFUSIONS)
 def test_confused_tokens_are_rejected(known: JwtAuthenticator, what: str) -> None:
     error = raised(Unauthorized, known.authenticate, CONFUSIONS[what]())
-    assert error.problem == str(raised(Unauthorized, known.authenticate, "nonsense").problem)
+    assert error.details == raised(Unauthorized, known.authenticate, "nonsense").details
 
 
 @pytest.mark.parametrize(
