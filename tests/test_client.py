@@ -184,6 +184,12 @@ def test_every_verb_has_the_signature_of_the_library(
         assert remote.__doc__ == own.__doc__
 
 
+def test_a_list_with_a_comma_is_one_element(remote_scope: Scope, local_scope: Scope) -> None:
+    place = ("tea, black", "coffee")
+    stored = local_scope.items.put(place, "k", {"n": 1})
+    assert remote_scope.items.list(place).items == [stored]
+
+
 def test_a_blank_user_is_not_every_user() -> None:
     """A forgotten name must not widen access."""
     with Client("http://127.0.0.1:9") as client:

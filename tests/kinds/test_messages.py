@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memorist import JsonText, Memory, Message, NewMessage, Scope
 from memorist.base import tokens
-from memorist.base.errors import KeyReused, NotFound, OutOfOrder, TooLarge
+from memorist.base.errors import InDoubt, KeyReused, NotFound, OutOfOrder, TooLarge
 from testkit.failures import invalid, raised
 from testkit.faults import with_faults
 from testkit.limited import Limited
@@ -310,6 +310,19 @@ def test_concurrent_contents_with_one_key_store_one(me: Scope, session: str) -> 
         answers = [answer for answer in pool.map(append, range(16)) if answer]
     assert len(answers) == 1
     assert texts(me.messages.window(session)) == answers
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_lost_commit_is_in_doubt_until_the_key_is_repeated(
+    memory: Memory, me: Scope, session: str, committed: bool
+) -> None:
+    """P2: the result of the commit is lost, whether or not the server made it."""
+    faulty_memory, faults = with_faults(memory)
+    messages = scope_of(faulty_memory, "ada", "scout").messages
+    faults.kill("commit", committed=committed)
+    raised(InDoubt, messages.append, session, "user", "hello", key="k")
+    assert len(me.messages.window(session)) == int(committed)
+    assert messages.append(session, "user", "hello", key="k").seq == 1
 
 
 # -- order -----------------------------------------------------------------------------------------------------------

@@ -114,7 +114,9 @@ def _quoted(id: str) -> str:
 
 def test_a_turn_is_saved_once_with_the_report_of_its_context(http: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"})
-    payload = http.post("/api/context", json={"session": "trip", "message": "Hello?"}).json()
+    ask = {"session": "trip", "message": "Hello?", "text": True}
+    payload = http.post("/api/context", json=ask).json()
+    assert "Hello?" in payload["text"]
     messages = [
         {"role": "user", "content": "What do I like?"},
         {"role": "assistant", "content": "Tea."},
