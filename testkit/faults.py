@@ -196,10 +196,6 @@ class FaultyDatabase:
         """Distribute the tables of the real database."""
         return self._database.distribute()
 
-    def refit(self) -> None:
-        """Refit the real database."""
-        self._database.refit()
-
     def health(self) -> list[Finding]:
         """Check the real database."""
         return self._database.health()
@@ -223,10 +219,6 @@ class FaultyDatabase:
     def backup(self, target: Path) -> None:
         """Back up the real database."""
         self._database.backup(target)
-
-    def tidy_index(self) -> None:
-        """Tidy the index of the real database."""
-        self._database.tidy_index()
 
     def compact(self, *, emergency: bool = False) -> bool:
         """Compact the real database."""

@@ -15,7 +15,7 @@ SOURCE = Path(memorist.__file__).parent
 ORACLE = Path(memorist_oracle.__file__).parent
 METHODS = {"all", "one", "run", "send", "many", "each", "lock_rows", "unscoped"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
-ENGINES = re.compile(r"storage/(sqlite|postgres)/\w+\.py|memorist_oracle/(?!search)\w+\.py")
+ENGINES = re.compile(r"storage/(sqlite|postgres)/\w+\.py|memorist_oracle/\w+\.py")
 BUILDERS = {
     "storage/tables.py",
     "storage/postgres/views.py",

@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -20,8 +19,6 @@ from psycopg import conninfo
 
 from memorist import Memory, NewMessage, Scope
 from memorist.base.errors import InDoubt, StorageError
-from memorist.search.index import Index
-from memorist.search.postgres import CitusEngine, PostgresEngine
 from memorist.storage import migrate
 from memorist.storage.database import Transaction
 from memorist.storage.postgres import citus, engine, migration_script, roles
@@ -79,34 +76,6 @@ def test_every_migration_is_split_between_its_statements() -> None:
             for statement in statements:
                 assert statement.count("$$") in (0, 2), statement
                 assert statement.count("'") % 2 == 0, statement
-
-
-@pytest.mark.parametrize("engine", ["modern"], indirect=True)
-class TestClusterStatements:
-    """The statements for a cluster do the same on one server."""
-
-    @pytest.fixture
-    def cluster(self, memory: Memory) -> Memory:
-        if memory.database.is_cluster:
-            pytest.skip("runs on one server")
-        assert type(memory.services.index.engine) is PostgresEngine
-        memory.services = replace(memory.services, index=Index(CitusEngine(64)))
-        return memory
-
-    def test_words_are_found_and_removed(self, cluster: Memory) -> None:
-        me = cluster.scope(tenant="acme", user="ada", agent="scout")
-        me.sessions.add("s")
-        me.messages.append("s", "user", "the night train to Vienna")
-        me.messages.extend("s", [NewMessage("user", f"harbour {n}") for n in range(5)])
-        assert me.search("vienna").hits[0].text == "the night train to Vienna"
-        assert len(me.search("harbour", limit=10).hits) >= 5
-        assert [finding for finding in cluster.verify() if not finding.ok] == []
-
-    def test_snapshots_have_bounds(self, cluster: Memory) -> None:
-        me = cluster.scope(tenant="acme", user="ada", agent="scout")
-        me.sessions.add("s")
-        low, high = cluster.database.read("acme", CitusEngine(64).snapshot)
-        assert 0 < low <= high
 
 
 FAIL_AT_COMMIT = """
@@ -183,42 +152,28 @@ class TestCluster:
             worker_url = conninfo.make_conninfo(url, host=row[0], port=row[1])
             yield Cluster(memory, coordinator, worker_url, f"{row[0]}:{row[1]}")
 
-    def test_the_index_has_its_own_statements(self, cluster: Cluster) -> None:
-        assert type(cluster.memory.services.index.engine) is CitusEngine
-
-    def test_the_server_adds_and_removes_the_words_of_a_row(
+    def test_what_is_written_is_found_until_it_is_removed(
         self, cluster: Cluster, me: Scope
     ) -> None:
-        cluster.memory.database.refit()
-        assert has_trigger(cluster)
         me.sessions.add("s")
         me.messages.append("s", "user", "the night train to Vienna")
         me.messages.extend("s", [NewMessage("user", f"harbour {n}") for n in range(5)])
-        assert me.search("vienna").hits[0].text == "the night train to Vienna"
-        assert len(me.search("harbour", limit=10).hits) >= 5
+        for _ in range(2):
+            assert me.search("vienna").hits[0].text == "the night train to Vienna"
+            assert len(me.search("harbour", limit=10).hits) >= 5
+            me.admin.jobs.run()  # from now on, the documents are in a segment
         assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
         me.sessions.remove("s")
-        count = "select count(*) from search_words where tenant = :tenant"
-        assert cluster.memory.database.read("acme", lambda tx: tx.one(count)) == (0,)
+        assert not me.search("harbour").hits
 
-    def test_words_are_added_before_the_tables_have_the_trigger(
-        self, cluster: Cluster, me: Scope
-    ) -> None:
-        """An older version of memorist may have distributed the tables."""
-        cluster.coordinator.execute("set citus.enable_unsafe_triggers = on")
-        cluster.coordinator.execute(
-            "drop trigger if exists search_items_added on memorist.search_items"
-        )
-        me.sessions.add("s")
-        me.messages.append("s", "user", "the night train to Vienna")
-        assert me.search("vienna").hits[0].text == "the night train to Vienna"
-        cluster.memory.database.distribute()
-        assert not has_trigger(cluster), "processes of the older version would fail"
-        cluster.memory.database.refit()
-        assert has_trigger(cluster)
-        me.messages.append("s", "user", "a ferry to Dover")
-        assert me.search("dover").hits[0].text == "a ferry to Dover"
-        assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
+    def test_tables_that_a_migration_creates_are_distributed(self, cluster: Cluster) -> None:
+        """A step down creates those of the version before again."""
+        memory = cluster.memory
+        migrate.down(memory.database, memory.migrations, to=len(memory.migrations) - 1)
+        assert citus.is_complete(cluster.coordinator, roles.SCHEMA)
+        migrate.up(memory.database, memory.migrations)
+        assert citus.is_complete(cluster.coordinator, roles.SCHEMA)
+        assert all(finding.ok for finding in memory.database.health())
 
     def test_only_the_coordinators_clock_counts(self, cluster: Cluster, me: Scope) -> None:
         """A worker would evaluate `transaction_timestamp()` with its own clock."""
@@ -341,12 +296,6 @@ class TestCluster:
         me.messages.remove("s", 1)
         assert me.search("dover").hits[0].text == "a ferry to Dover"
         assert [finding for finding in cluster.memory.verify() if not finding.ok] == []
-
-
-def has_trigger(cluster: Cluster) -> bool:
-    """Return whether the workers add the words of rows."""
-    sql = "select 1 from pg_trigger where tgname = 'search_items_added' and tgrelid = 'memorist.search_items'::regclass"
-    return cluster.coordinator.execute(sql).fetchone() is not None
 
 
 def execute(url: str, sql: str) -> list[tuple[object, ...]]:

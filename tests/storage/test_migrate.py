@@ -381,8 +381,9 @@ def test_each_engine_adds_its_own_file_to_the_shared_one(tmp_path: Path) -> None
 
 # -- two versions at the same time ---------------------------------------------------------------------
 
-FIRST_COMPATIBLE = 2
-"""The first migration that servers of the version before must survive."""
+FIRST_COMPATIBLE = 3
+"""The first migration that servers of the version before must survive: before the first release,
+0002 replaced the search index."""
 _BREAKS_OLDER_SERVERS = re.compile(
     r"""drop\s+(?:table|column) | \brename\b | set\s+(?:not\s+null|data\s+type)
         | alter\s+column\s+\w+\s+type | create\s+unique\s+index | add\s+constraint

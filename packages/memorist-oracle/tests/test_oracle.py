@@ -40,7 +40,6 @@ from memorist_oracle.address import Address
 from memorist_oracle.connections import translate_error
 from memorist_oracle.engine import LOCK, MIGRATION_BUCKET, OracleDatabase
 from memorist_oracle.migrations import shipped
-from memorist_oracle.search import OracleIndex
 from testkit.h2 import H2Database, oracle_error
 from testkit.oracle import H2_URL, oracle_database
 from testkit.rows import TABLES
@@ -502,6 +501,23 @@ def test_the_working_user_gets_only_its_rights(server: Server) -> None:
     )
 
 
+def test_the_working_user_gets_rights_for_the_tables_of_the_version(server: Server) -> None:
+    """A step down creates again what the step up has dropped."""
+    database = opened(settings=OWNED)
+    for up, version in ((True, 1), (False, 2)):
+        server.sent.clear()
+        server.answer('max\\("version"\\)', [(version,)])
+        assert database.step(Step(2, "second", "select 1;", up=up))
+        grants = " ".join(server.statements("^grant"))
+        assert "messages" in grants
+        assert ("index_segments" in grants) == up
+        assert ("search_items" in grants) == (not up)
+    server.sent.clear()
+    server.answer('max\\("version"\\)', [(1,)])
+    assert database.step(Step(1, "first", "select 1;", up=False))
+    assert not server.statements("^grant")
+
+
 def test_without_the_right_to_policies_a_finding_says_what_to_do(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -722,23 +738,6 @@ def test_a_long_migration_is_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> 
         holder.close()
         assert [step.number for step in waiting.result()] == [2]
     h2.close()
-
-
-@pytest.mark.slow
-def test_a_stamp_is_never_used_again(h2_memory: Memory) -> None:
-    """A cache of vectors reads those with later stamps only."""
-    h2_memory.scope(tenant="acme", user="ada", agent="scout").entries.add("Clara", kind="core")
-    engine = OracleIndex()
-
-    def put(tx: Any) -> int:
-        (number,) = tx.one("select max(number) from search_items where tenant = :tenant")
-        tx.run("delete from search_vectors where tenant = :tenant")
-        engine.put(tx, "model", [(number, 1.0, b"x")])
-        (stamp,) = tx.one("select max(stamp) from search_vectors where tenant = :tenant")
-        return int(stamp)
-
-    stamps = [h2_memory.database.write("acme", put) for _ in range(3)]
-    assert stamps == sorted(set(stamps))
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from memorist.base import clock
 from memorist.base.errors import Invalid, ModelError
 from memorist.base.settings import Settings
 from memorist.context.report import Report
-from memorist.jobs import learn
+from memorist.jobs import learn, reindex
 from memorist.jobs.embed import EmbedJob
 from memorist.jobs.job import Job
 from memorist.jobs.runner import JobRunner
@@ -271,6 +271,7 @@ def learn_and_embed(memory: Memory) -> None:
         raise Invalid(field="facts_tokens_per_day", problem=problem)
     embedder = services.embedder
     model = embedder.identity if embedder else "none"
+    _finish_job(services, Job("index", reindex.run), model)
     _finish_job(services, Job("vectors", EmbedJob().run), model)
 
 

@@ -39,6 +39,7 @@ KEY_BYTES = 600
 """Size of a {key}: an id has at most 512 bytes, and some columns put a word before it."""
 LONG_KEY_BYTES = {
     ("items", "place"): 2000,
+    ("fresh_records", "id"): 2100,
     ("search_items", "id"): 2100,
     ("search_items", "place"): 2700,
     ("graph_entities", "name"): 1000,
@@ -618,12 +619,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The tables that the migrations create."""
+    """The tables that the migrations create.
+
+    `columns` and `since` have those, too, that a later migration drops: a step down creates them again.
+    """
 
     columns: dict[tuple[str, str], Column]
     keys: dict[str, tuple[str, ...]]
     indexes: dict[str, tuple[str, ...]]  # table and columns by the name of the index
     since: dict[str, int]  # the migration that creates each table
+    until: dict[str, int]  # the migration that drops a table
     skipped: frozenset[str]  # indexes whose columns another index has
 
 
@@ -640,7 +645,7 @@ def primary_key(table: str) -> tuple[str, ...]:
 @cache
 def schema() -> Schema:
     """Return the tables of the newest version."""
-    result = Schema({}, {}, {}, {}, frozenset())
+    result = Schema({}, {}, {}, {}, {}, frozenset())
     skipped = set()
     for migration in shipped():
         for tree in _parse_script(migration.up):
@@ -650,6 +655,13 @@ def schema() -> Schema:
                 if place in result.indexes.values() or place[1:] == result.keys[table]:
                     skipped.add(tree.this.name)
                 result.indexes[tree.this.name] = place
+            if isinstance(tree, exp.Drop) and tree.kind == "TABLE":
+                dropped: Node = tree.find(exp.Table)
+                table = dropped.name
+                result.until[table] = migration.number
+                del result.keys[table]
+                for index in [name for name, place in result.indexes.items() if place[0] == table]:
+                    del result.indexes[index]
             for definition in tree.find_all(exp.ColumnDef):
                 table = tree.find(exp.Table).name
                 result.since.setdefault(table, migration.number)

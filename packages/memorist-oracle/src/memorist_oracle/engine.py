@@ -420,8 +420,9 @@ class OracleDatabase(ServerDatabase):
                 values = {"version": step.number, "progress": f"{_direction(step)} {number}"}
                 cursor.execute(PROGRESS, values)
                 cursor.connection.commit()
-        if step.up and self._has_working_user:
-            security.protect(cursor, _tables_at(step.number), self._owner.user, self._address.user)
+        tables = _tables_after(step)
+        if tables and self._has_working_user:
+            security.protect(cursor, tables, self._owner.user, self._address.user)
         if step.up:
             values = {"version": step.number, "now": _database_time(cursor)}
             done = 'update "memorist_schema" set "applied_at" = :now where "version" = :version'
@@ -433,14 +434,12 @@ class OracleDatabase(ServerDatabase):
 
     def script(self, step: Step) -> str:
         statements = migration_statements(step.script)
-        if step.up and self._has_working_user:
-            statements += security.grants(_tables_at(step.number), self._address.user)
+        tables = _tables_after(step)
+        if tables and self._has_working_user:
+            statements += security.grants(tables, self._address.user)
             statements += security.policies(self._owner.user, self._address.user)
         lines = [f"{statement}\n/\n" for statement in statements]
         return f"-- {step.number:04} {step.name}\n" + "".join(lines)
-
-    def refit(self) -> None:
-        """Do nothing: search uses no optional part of the server."""
 
     def health(self) -> list[Finding]:
         missing = []
@@ -656,6 +655,12 @@ def _run_statement(cursor: Any, statement: str, is_repeated: bool) -> None:
         log.info("the migration skips what exists already: %s", error)
 
 
-def _tables_at(version: int) -> list[str]:
-    """Return the tables that a version has, apart from those of the engine itself."""
-    return [table for table, since in schema().since.items() if since <= version]
+def _tables_after(step: Step) -> list[str]:
+    """Return the tables that there are after a step, apart from those of the engine itself."""
+    version = step.number if step.up else step.number - 1
+    until = schema().until
+    return [
+        table
+        for table, since in schema().since.items()
+        if since <= version < until.get(table, version + 1)
+    ]

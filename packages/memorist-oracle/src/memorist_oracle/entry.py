@@ -13,7 +13,6 @@ from memorist.base.errors import SettingsError, install_hint
 if TYPE_CHECKING:
     from memorist.base.clock import Clock
     from memorist.base.settings import Settings
-    from memorist.search.retrieval import IndexReader
     from memorist.storage.database import Database
     from memorist.storage.extra_engines import ForeignDatabase
     from memorist.storage.migrate import Migration
@@ -22,7 +21,7 @@ SCHEME = "oracle://"
 
 
 class OracleEngine:
-    """Oracle Database, for storage, search, foreign tables and Liquibase."""
+    """Oracle Database, for storage, foreign tables and Liquibase."""
 
     def open(
         self, settings: Settings, clock: Clock | None, wait_seconds: float | None
@@ -55,12 +54,6 @@ class OracleEngine:
         worker = read_address(settings.database, "database")
         owner = read_address(settings.owner_database or settings.database, "owner_database")
         return changelog(owner.user, worker.user)
-
-    def index_reader(self, vector_memory_mib: int) -> IndexReader:
-        """Return the reader of the search index."""
-        from memorist_oracle.search import OracleIndex
-
-        return OracleIndex(vector_memory_mib)
 
 
 def _incomplete(error: ImportError) -> SettingsError:

@@ -119,6 +119,7 @@ from memorist.kinds.interactions import (
 from memorist.kinds.items.item import (
     Drop,
     Match,
+    Place,
     PlacedItem,
     Put,
 )
@@ -158,7 +159,6 @@ from memorist.memory import (
 )
 from memorist.models import Models
 from memorist.search.embedders import Embedder
-from memorist.search.reindexer import Place
 from memorist.search.rerankers import Reranker
 from memorist.storage.database import Finding
 from memorist.storage.event_log import Event
@@ -1009,7 +1009,7 @@ class AsyncMemory(AsyncAdminAttributes):
     async def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Add missing rows to the search index and remove stray rows; others may read and write."""
+        """Add missing records to the search index and remove others; others may read and write."""
     async def purge(
         self,
         *,

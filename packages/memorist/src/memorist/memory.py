@@ -68,7 +68,8 @@ from memorist.kinds.turns import Turn, Turns
 from memorist.models import Models
 from memorist.search import embedders
 from memorist.search.embedders import Embedder
-from memorist.search.index import open_index
+from memorist.search.index import Index
+from memorist.search.reindexer import checks as index_checks
 from memorist.search.rerankers import Reranker
 from memorist.storage import files, former_name, migrate
 from memorist.storage.connect import connect, folder
@@ -89,7 +90,11 @@ if TYPE_CHECKING:  # most programs never need these modules: the methods import 
 WorkResult = TypeVar("WorkResult")
 SearchedKinds = Annotated[Sequence[str], Texts(OneOf(SEARCHABLE_KINDS), min_items=1)]
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
-CHECKS = (*(check for kind in KINDS for check in kind.checks), *embedders.CHECKS, *audit_log.CHECKS)
+CHECKS = (
+    *(check for kind in KINDS for check in kind.checks),
+    *index_checks({kind.name: kind.findable for kind in KINDS if kind.findable}),
+    *audit_log.CHECKS,
+)
 
 
 class Administration:
@@ -434,14 +439,13 @@ class Memory(AdminAttributes):
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
         opened.checked_tables = CHECKED_TABLES
         blobs = Blobs(opened, folder(settings))
-        index = open_index(opened)
         services = Services(
             database=opened,
             writer=Writer(opened, records_events=settings.events != "off"),
             settings=settings,
             models=models or Models(settings),
             blobs=blobs,
-            index=index,
+            index=Index(),
             embedder=embedder,
             reranker=reranker,
             extra_tools=extra_tools,
@@ -504,7 +508,7 @@ class Memory(AdminAttributes):
         canonical.check_integer(start, "start", 1)
         return verify(
             self.database,
-            (*CHECKS, *self.services.index.engine.checks),
+            CHECKS,
             self.services.blobs,
             self.migrations[-1].number,
             start=start,
@@ -552,7 +556,7 @@ class Memory(AdminAttributes):
     def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Add missing rows to the search index and remove stray rows; others may read and write."""
+        """Add missing records to the search index and remove others; others may read and write."""
         return reindex(self.services, tenants, progress)
 
     def purge(

@@ -12,6 +12,7 @@ from memorist.base import canonical, clock
 from memorist.base.parameters import Key, PageSize, Text
 from memorist.base.verbs import verb
 from memorist.kinds.facts.changes import remove_of_agent
+from memorist.kinds.indexing import marks_of_agent
 from memorist.kinds.items.item import area_of
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.database import Database, Row, Transaction
@@ -144,8 +145,14 @@ class Users(AdminKind):
         """Remove all data of one user and return a receipt."""
         canonical.key(user, "user")
         services = self._services
-        tables = (*services.tables, *stored_responses.TABLES)
-        return erase(services.writer, tables, services.blobs, self._existing_tenant(), user)
+        return erase(
+            services.writer,
+            (*services.tables, *stored_responses.TABLES),
+            services.blobs,
+            self._existing_tenant(),
+            user,
+            lambda tx: services.index.erase_user(tx, user),
+        )
 
     @verb(
         "POST /agents/{agent:path}/erase",
@@ -158,13 +165,20 @@ class Users(AdminKind):
         """Remove an agent with its entries, notes, facts and sessions, and return a receipt."""
         canonical.key(agent, "agent")
         services = self._services
+
+        def prepare(tx: Transaction) -> int:
+            facts = remove_of_agent(tx, services.index, agent)  # it locks the agent's sessions
+            services.index.mark(tx, marks_of_agent(tx, agent))
+            services.index.erase_agent(tx, agent)
+            return facts
+
         return erase_agent(
             services.writer,
             services.tables,
             services.blobs,
             self._existing_tenant(),
             agent,
-            lambda tx: remove_of_agent(tx, services.index, agent),
+            prepare,
         )
 
 

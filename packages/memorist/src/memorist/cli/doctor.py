@@ -31,7 +31,6 @@ from memorist.kinds.extra_tools import ToolFailure
 from memorist.memory import CHECKED_TABLES, CHECKS, Memory
 from memorist.models import EXTRACTIVE
 from memorist.search.embedders import embed_texts
-from memorist.search.index import open_index
 from memorist.search.service_embedder import ServiceEmbedder
 from memorist.storage import former_name
 from memorist.storage.connect import connect, folder, in_memory, lost_commits, verify_backup
@@ -144,7 +143,7 @@ def _verify_file(settings: Settings) -> list[Finding]:
     """Verify a copy of a database file without changing it."""
     database, migrations = connect(settings, create=False, read_only=True)
     with closing(database):
-        checks = (*CHECKS, *open_index(database).engine.checks)
+        checks = CHECKS
         # A backup may have an older schema: opening the restored file migrates it.
         schema = min(database.version(), migrations[-1].number)
         if schema < migrations[-1].number:

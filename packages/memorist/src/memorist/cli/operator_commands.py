@@ -83,7 +83,6 @@ def migrate_up(arguments: Arguments) -> int:
         layout = ""
         if memory.database.version() == memory.migrations[-1].number:
             layout = memory.database.distribute()
-            memory.database.refit()
             with progress("indexing") as bar:
                 catch_up(memory.services, bar, wait=True)
         return _report_migrations(memory, applied, arguments, "applied", layout)

@@ -29,8 +29,8 @@ from memorist.kinds.section import (
 )
 from memorist.search import words
 from memorist.search.query import Hit, Query
-from memorist.search.search_engine import SearchFilter
 from memorist.search.static_embedder import StaticEmbedder
+from memorist.search.view import SearchFilter
 from memorist.storage.database import Transaction
 
 HEAD = "Recalled for the new message, the oldest first:"
@@ -155,7 +155,7 @@ def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> R
     documents = [hit for hit in hits if KIND_OF[hit.kind].is_document]
     if documents and len(hits) - len(documents) < MAX_RECALLED:
         personal = replace(query.filter, kinds=PERSONAL_KINDS)
-        again = scope_search.narrow_search(tx, services, query, personal, ROWS_PER_LEG)
+        again = query.narrowed(personal, ROWS_PER_LEG)
         memories = scope_search.finish_search(tx, services, owner, again, CANDIDATES)
         relevant = [*_keep_if_relevant(documents, query), *_keep_if_relevant(memories.hits, again)]
         hits = sorted(relevant, key=lambda hit: -hit.score)

@@ -1,27 +1,25 @@
-"""Compute the missing vectors of index rows, in batches, outside any transaction.
+"""Compute the missing vectors of indexed documents, in batches, outside any transaction.
 
 A text that cannot be embedded does not stop the others: it stays searchable by its words, is
-counted, and is retried. With another embedder everything is due again; the old vectors stay,
-unused, until the new ones exist.
-
-The table `search_embedded` has a mark for each tenant: rows up to its number have vectors, except
-those in `search_failures`. So a run reads only the rows after the mark. Vectors that were lost
-below it are found by `verify`, and computed again after `reindex`, which removes the mark.
+counted, and is retried. With another embedder everything is due again; the old vectors stay until
+an owner has all of the new ones.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memorist.base import clock
 from memorist.base.errors import ModelError, SettingsError, StorageError
+from memorist.jobs.index_owners import index_owners, owners_of
 from memorist.jobs.job import JobResult, Progress
 from memorist.kinds.kind import Owner, Services
+from memorist.search import vectors
+from memorist.search.block import DocumentKey
 from memorist.search.embedders import (
     Embedder,
     PassageEmbedder,
@@ -30,92 +28,83 @@ from memorist.search.embedders import (
     embedding_text,
     quantise,
 )
+from memorist.search.fresh import documents_of
+from memorist.search.indexer import add_vectors, lock_owner, remove_vectors
 from memorist.search.onnx_embedder import PACKAGE, EmbedderInput
-from memorist.search.retrieval import IndexReader
-from memorist.search.search_engine import IndexRow
+from memorist.search.owner_index import OWNER, OwnerIndex, read_state
+from memorist.search.search_document import SearchDocument
+from memorist.search.vectors import MAX_VECTORS_PER_ROW, VectorRows
 from memorist.storage import leases
 from memorist.storage.database import Transaction
 
+if TYPE_CHECKING:
+    pass
+
 BATCH_SIZE = 256
-NUMBERS_PER_READ = 200_000  # numbers of rows
+SMALL_ROW = 32
+"""New vectors join a row with fewer; eight rows with fewer than the maximum become one."""
+MAX_SMALL_ROWS = 8
+OWNERS_PER_READ = 200
 LEASE_SECONDS = 120.0
-MARK_ROWS = 1000
-"""A run without due work moves the mark only if it is at least this many rows behind."""
 FIRST_RETRY_SECONDS = 30.0
 MAX_RETRY_SECONDS = 3600.0
-_ENCODER_VECTOR = f"""select 1 from search_vectors
+MAX_TRIES = 20
+_DUE = """select owner from index_owners where tenant = :tenant and embedded <> :model and owner > :after
+    union select owner from index_failures
+    where tenant = :tenant and retry_at <= :until and owner > :after
+    order by 1 limit :limit"""
+_LAG = """select count(*), coalesce(sum(case when embedded = '' then documents - vectors else documents end), 0),
+        min(changed_at)
+    from index_owners where tenant = :tenant and embedded <> :model"""
+_ENCODER = f"""select 1 from index_owners
+    where tenant = :tenant and embedded >= '{PACKAGE}-' and embedded < '{PACKAGE}.' limit 1"""
+_ENCODER_VECTORS = f"""select 1 from index_vectors
     where tenant = :tenant and model >= '{PACKAGE}-' and model < '{PACKAGE}.' limit 1"""
-_MARK_MODEL = "select model from search_embedded where tenant = :tenant"
+_COUNT_FAILURES = "select count(*) from index_failures where tenant = :tenant"
+_FAILURES = """select number, tries, retry_at from index_failures
+    where tenant = :tenant and owner = :owner"""
+_SET_FAILURE = """insert into index_failures (tenant, owner, number, tries, retry_at)
+    values (:tenant, :owner, :number, :tries, :retry_at)
+    on conflict (tenant, owner, number) do update
+    set tries = excluded.tries, retry_at = excluded.retry_at"""
+_REMOVE_FAILURE = """delete from index_failures
+    where tenant = :tenant and owner = :owner and number = :number"""
+_CHANGED_SESSION = """select 1 from fresh_records
+    where tenant = :tenant and owner = :owner and kind = 'messages' and id = :session limit 1"""
+_SET_OWNER = """update index_owners set generation = generation + 1, embedded = :embedded, vectors = :vectors
+    where tenant = :tenant and owner = :owner"""
+_REMOVE_OTHER_MODELS = """delete from index_vectors
+    where tenant = :tenant and owner = :owner and model <> :model"""
 
 
 @dataclass(frozen=True)
 class Lag:
-    """The number of rows without a vector, and how long the first of them has waited at most.
-
-    It waits since its own time or since the last moment without missing vectors, whichever is
-    later: a row does not say when it was written, and may be old but just imported.
-    """
+    """The number of documents without a vector, and how long the first of them has waited at most."""
 
     pending: int
     seconds: float = 0.0
     identity: str = ""
 
 
-class _VectorModel(NamedTuple):
-    """The name and the length of vectors that can be compared with each other."""
+class _Failure(NamedTuple):
+    """A document that could not be embedded."""
 
-    name: str
-    dimension: int
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.dimension}"
-
-
-class _VectorMark(NamedTuple):
-    """The row up to which vectors are complete."""
-
-    number: int = 0
-    next_number: int = 0
-    next_transaction: int = 0
-
-    def moved(self, after: int, top: int, snapshot: tuple[int, int]) -> _VectorMark:
-        """Return the mark after the rows from `after` to `top` in a snapshot were looked at.
-
-        A transaction that runs meanwhile may still commit a row with a lower number. So the mark
-        moves to the top of an earlier look, before which all running transactions have ended.
-        """
-        oldest, newest = snapshot
-        if after > self.number:  # rows between them may have appeared since an earlier look
-            return self
-        if oldest == newest:
-            return _VectorMark(top)
-        # A transaction after the newest one is from the server of which this one is a copy.
-        if self.next_transaction <= oldest or self.next_transaction > newest:
-            return _VectorMark(max(self.number, min(self.next_number, top)), top, newest)
-        return self
+    tries: int
+    retry_at: int
 
 
 @dataclass(frozen=True)
-class _Look:
-    """A look at the rows after a number: those without a vector, and failed ones to retry."""
+class _Work:
+    """An owner's documents without a vector, and the next ones to embed."""
 
-    now: int
-    mark: _VectorMark
-    snapshot: tuple[int, int]
-    after: int
-    numbers: list[int]
-    retries: list[int]
-    top: int
-    is_last: bool
-    failed: int  # rows in `search_failures`
-
-    @property
-    def due(self) -> list[int]:
-        return self.retries + self.numbers
-
-
-class _Superseded(Exception):
-    """Raised when another process embeds the tenant with another model."""
+    index: OwnerIndex
+    missing: Sequence[int]
+    """Numbers, without those that failed and wait."""
+    batch: Mapping[int, SearchDocument]
+    predecessors: Mapping[int, SearchDocument]
+    unreadable: Sequence[int]
+    """Numbers of documents whose records were not found."""
+    failures: Mapping[int, _Failure]
 
 
 def lag(services: Services, tenant: str) -> Lag:
@@ -123,238 +112,76 @@ def lag(services: Services, tenant: str) -> Lag:
     embedder = services.embedder
     if embedder is None or _keeps_encoder(services, tenant, embedder):
         return Lag(0)
-    engine = services.index.engine
-    model = _VectorModel(embedder.identity, embedder.dimensions)
 
     def work(tx: Transaction) -> Lag:
-        look = _look(tx, engine, model)
-        pending = look.failed
-        first = None
-        if look.failed:
-            (first,) = tx.one("select min(number) from search_failures where tenant = :tenant") or (
-                None,
-            )
-        while True:
-            pending += len(look.numbers)
-            if first is None and look.numbers:
-                first = look.numbers[0]
-            if look.is_last:
-                break
-            look = _look(tx, engine, model, look.top)
-        if first is None:
-            return Lag(0, 0.0, model.name)
-        (oldest,) = tx.one(
-            "select at from search_items where tenant = :tenant and number = :number", number=first
-        ) or (tx.now,)
-        (last,) = tx.one("select at from search_embedded where tenant = :tenant") or (oldest,)
-        return Lag(pending, max(0, tx.now - max(oldest, last)) / clock.SECOND, model.name)
+        owners, pending, changed = tx.one(_LAG, model=embedder.identity) or (0, 0, None)
+        (failed,) = tx.one(_COUNT_FAILURES) or (0,)
+        seconds = max(0, tx.now - changed) / clock.SECOND if owners else 0.0
+        return Lag(max(int(pending), int(failed)), seconds, embedder.identity)
 
     return services.database.read(tenant, work, long=True)
 
 
 class EmbedJob:
-    """The job; its first run in a tenant also retries the rows that failed a moment ago."""
+    """The job; its first run in a tenant also retries the documents that failed a moment ago."""
 
     def __init__(self) -> None:
-        self._started: set[tuple[str, _VectorModel]] = set()
+        self._started: set[tuple[str, str]] = set()
 
     def run(self, services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
-        """Embed the due rows of a tenant."""
+        """Embed the due documents of a tenant."""
         embedder = services.embedding(Owner(tenant))
         if embedder is None or _keeps_encoder(services, tenant, embedder):
             return JobResult()
-        try:
-            model = _VectorModel(embedder.identity, embedder.dimensions)
-            return self._round(services, tenant, embedder, model, progress)
-        except (ModelError, SettingsError) as error:  # nothing can be embedded now
-            return JobResult(failed=1, left=1, errors=(f"tenant {tenant}: {error}",))
-
-    def _round(
-        self,
-        services: Services,
-        tenant: str,
-        embedder: Embedder,
-        model: _VectorModel,
-        progress: Progress | None,
-    ) -> JobResult:
+        retry_all = (tenant, embedder.identity) not in self._started
+        self._started.add((tenant, embedder.identity))
         database = services.database
-        engine = services.index.engine
-        retry_all = (tenant, model) not in self._started
-        self._started.add((tenant, model))
+        until = 2**62 if retry_all else None
 
-        def look_after(after: int | None) -> _Look:
-            return database.read(
-                tenant, lambda tx: _look(tx, engine, model, after, retry_all), long=True
-            )
+        def due(tx: Transaction, after: str = "", limit: int = OWNERS_PER_READ) -> list[str]:
+            moment = tx.now if until is None else until
+            values = {"after": after, "until": moment, "limit": limit}
+            return [owner for (owner,) in tx.all(_DUE, model=embedder.identity, **values)]
 
-        look = look_after(None)
-        while not look.due and not look.is_last:
-            database.write(tenant, partial(_skip, model=model, look=look), idempotent=True)
-            look = look_after(look.top)
-        if not look.due:
-            if look.top - look.mark.number >= MARK_ROWS:
-                database.write(tenant, partial(_skip, model=model, look=look), idempotent=True)
-            return JobResult(left=look.failed)
+        if not database.read(tenant, lambda tx: due(tx, limit=1)):
+            return JobResult(left=_count_failures(services, tenant))
         lease = leases.claim(database, tenant, "embed", LEASE_SECONDS)
         if lease is None:
-            return JobResult(left=len(look.due))
-        total = JobResult()
-        renewed = time.monotonic()
+            return JobResult(left=1)
+        embedding = _Embedding(services, tenant, embedder, lease, progress, until)
+        after = ""
         try:
-            database.write(tenant, lambda tx: _start(tx, model), idempotent=True)
-            # The previous holder may have just done all of this.
-            look = look_after(None if look.retries else look.after)
-            while True:
-                due = look.due
-                for start in range(0, len(due), BATCH_SIZE):
-                    if time.monotonic() - renewed > LEASE_SECONDS / 3:
-                        if not leases.renew(database, lease, LEASE_SECONDS):
-                            # another process continues
-                            return total + JobResult(left=len(due) - start)
-                        renewed = time.monotonic()
-                    batch = due[start : start + BATCH_SIZE]
-                    total += _embed(services, tenant, embedder, model, batch, set(look.retries))
-                    if progress:
-                        progress(min(start + BATCH_SIZE, len(due)), len(due))
-                move = partial(_move_mark, model=model, look=look, is_progress=total.done > 0)
-                left = database.write(tenant, move, idempotent=True)
-                if look.is_last:
-                    return total + JobResult(left=left - total.failed)
-                look = look_after(look.top)
-        except _Superseded:
-            return total + JobResult(left=1)
+            while owners := database.read(tenant, lambda tx, after=after: due(tx, after)):  # type: ignore[misc]
+                for owner in owners:
+                    if not embedding.embed_owner(owner):
+                        return embedding.total + JobResult(left=1)  # another process continues
+                after = owners[-1]
+        except (ModelError, SettingsError) as error:  # nothing can be embedded now
+            problem = f"tenant {tenant}: {error}"
+            return embedding.total + JobResult(failed=1, left=1, errors=(problem,))
         finally:
             with suppress(StorageError):  # the lease expires by itself
                 leases.release(database, lease)
-
-
-def reset(tx: Transaction) -> None:
-    """Make the next run look at every row of the tenant."""
-    tx.run("update search_embedded set model = '' where tenant = :tenant")
-
-
-def _start(tx: Transaction, model: _VectorModel) -> None:
-    """Begin from the first row if the mark is of another model."""
-    changed = tx.run(
-        """insert into search_embedded (tenant, at, model) values (:tenant, 0, :model)
-           on conflict (tenant) do update
-           set model = excluded.model, number = 0, next_number = 0, next_transaction = 0
-           where search_embedded.model <> excluded.model""",
-        model=str(model),
-    )
-    if changed:
-        tx.run("delete from search_failures where tenant = :tenant")
-
-
-def _skip(tx: Transaction, model: _VectorModel, look: _Look) -> None:
-    """Move the mark behind rows that have all their vectors."""
-    _start(tx, model)
-    _move_mark(tx, model, look)
-
-
-def _look(
-    tx: Transaction,
-    engine: IndexReader,
-    model: _VectorModel,
-    after: int | None = None,
-    retry_all: bool = False,
-) -> _Look:
-    """Look at the next rows after a number, or after the mark."""
-    mark, failed = _read_mark(tx, model)
-    retries: list[int] = []
-    if failed and after is None:
-        rows = tx.all(
-            """select number from search_failures
-               where tenant = :tenant and retry_at <= :until order by retry_at limit :limit""",
-            until=2**62 if retry_all else tx.now,
-            limit=NUMBERS_PER_READ,
-        )
-        retries = [int(number) for (number,) in rows]
-    start = mark.number if after is None else after
-    missing = engine.without_vector(tx, model.name, model.dimension, start, NUMBERS_PER_READ)
-    waiting = _failed_among(tx, missing.numbers) if failed else set()
-    return _Look(
-        now=tx.now,
-        mark=mark,
-        snapshot=engine.snapshot(tx),
-        after=start,
-        numbers=[number for number in missing.numbers if number not in waiting],
-        retries=retries,
-        top=missing.top,
-        is_last=missing.is_last,
-        failed=failed,
-    )
-
-
-def _failed_among(tx: Transaction, numbers: Sequence[int]) -> set[int]:
-    """Return which rows are in `search_failures`; they are retried in their own time."""
-    if not numbers:
-        return set()
-    rows = tx.all(
-        """select number from search_failures
-           where tenant = :tenant and number >= :first and number <= :last""",
-        first=numbers[0],
-        last=numbers[-1],
-    )
-    return {int(number) for (number,) in rows}
-
-
-def _read_mark(tx: Transaction, model: _VectorModel) -> tuple[_VectorMark, int]:
-    """Return the mark of a model, and the number of failed rows."""
-    row = tx.one(
-        """select number, next_number, next_transaction,
-               (select count(*) from search_failures where tenant = :tenant)
-           from search_embedded where tenant = :tenant and model = :model""",
-        model=str(model),
-    )
-    if row is None:
-        return _VectorMark(), 0
-    *mark, failed = row
-    return _VectorMark(*mark), failed
-
-
-def _move_mark(tx: Transaction, model: _VectorModel, look: _Look, is_progress: bool = False) -> int:
-    """Move the mark behind the rows that were looked at; return the number of failed rows.
-
-    If nothing failed and `is_progress`, the tenant is complete since the look.
-    """
-    mark = look.mark.moved(look.after, look.top, look.snapshot)
-    (failed,) = tx.one("select count(*) from search_failures where tenant = :tenant") or (0,)
-    is_complete = is_progress and look.is_last and not failed
-    tx.run(
-        """insert into search_embedded
-               (tenant, at, model, number, next_number, next_transaction)
-           values (:tenant, :at, :model, :number, :next_number, :next_transaction)
-           on conflict (tenant) do update
-           set number = excluded.number, next_number = excluded.next_number,
-               next_transaction = excluded.next_transaction,
-               at = case when search_embedded.at < excluded.at then excluded.at
-                         else search_embedded.at end
-           where search_embedded.model = excluded.model
-           and search_embedded.number = :old_number""",
-        at=look.now if is_complete else 0,
-        model=str(model),
-        old_number=look.mark.number,
-        **mark._asdict(),
-    )
-    return int(failed)
+        left = _count_failures(services, tenant)
+        return embedding.total + JobResult(left=max(left - embedding.total.failed, 0))
 
 
 def embed_records(services: Services, tenant: str, kind: str, ids: Sequence[str]) -> None:
-    """Embed a few records now instead of in the next run of the job, which does what fails here."""
+    """Index and embed a few records now instead of in the next run of the jobs."""
+    owners = owners_of(services, tenant, kind, ids)
+    index_owners(services, tenant, owners)
     embedder = services.embedding(Owner(tenant))
     if embedder is None or _keeps_encoder(services, tenant, embedder):
         return
-    model = _VectorModel(embedder.identity, embedder.dimensions)
-    select = "select number from search_items where tenant = :tenant and kind = :kind and id = :id"
+    embedding = _Embedding(services, tenant, embedder)
+    for owner in sorted(owners):
+        with suppress(ModelError, SettingsError):
+            embedding.embed_owner(owner, {(kind, id) for id in ids})
 
-    def read_numbers(tx: Transaction) -> list[int]:
-        return [int(row[0]) for id in ids for row in tx.all(select, kind=kind, id=id)]
 
-    numbers = services.database.read(tenant, read_numbers)
-    if numbers:
-        with suppress(ModelError, SettingsError, _Superseded):
-            _embed(services, tenant, embedder, model, numbers)
+def _count_failures(services: Services, tenant: str) -> int:
+    row = services.database.read(tenant, lambda tx: tx.one(_COUNT_FAILURES))
+    return int((row or (0,))[0])
 
 
 def _keeps_encoder(services: Services, tenant: str, embedder: Embedder) -> bool:
@@ -365,123 +192,254 @@ def _keeps_encoder(services: Services, tenant: str, embedder: Embedder) -> bool:
     """
     if services.settings.embedder != "auto" or embedder.family != "static":
         return False
-    return services.database.read(tenant, lambda tx: tx.one(_ENCODER_VECTOR)) is not None
+
+    def work(tx: Transaction) -> bool:
+        return tx.one(_ENCODER) is not None or tx.one(_ENCODER_VECTORS) is not None
+
+    return services.database.read(tenant, work)
 
 
-def _embed(
-    services: Services,
-    tenant: str,
-    embedder: Embedder,
-    model: _VectorModel,
-    numbers: Sequence[int],
-    retries: Set[int] = frozenset(),
-) -> JobResult:
-    """Read rows, embed them, and store the vectors of those that still exist.
+class _Embedding:
+    """One run of the job in a tenant."""
 
-    retries: rows that have failed before
-    """
-    engine = services.index.engine
-    reads_passages = isinstance(embedder, PassageEmbedder)
+    def __init__(
+        self,
+        services: Services,
+        tenant: str,
+        embedder: Embedder,
+        lease: leases.Lease | None = None,
+        progress: Progress | None = None,
+        until: int | None = None,
+    ) -> None:
+        self._services = services
+        self._tenant = tenant
+        self._embedder = embedder
+        self._model = embedder.identity
+        self._lease = lease
+        self._progress = progress
+        self._until = until
+        self._renewed = time.monotonic()
+        self.total = JobResult()
 
-    def read(tx: Transaction) -> tuple[dict[int, IndexRow], dict[int, IndexRow]]:
-        rows = engine.items(tx, numbers)
-        return rows, _predecessors(tx, engine, list(rows.values())) if reads_passages else {}
+    def embed_owner(self, owner: str, only: set[tuple[str, str]] | None = None) -> bool:
+        """Embed the due documents of an owner; return False if the lease was lost.
 
-    rows, predecessors = services.database.read(tenant, read)
-    passages = [
-        _passage(row, predecessors.get(number)) if reads_passages else EmbedderInput(_text(row))
-        for number, row in rows.items()
-    ]
-    vectors = _embed_each(embedder, passages) if passages else []
-    stored = [
-        (number, *vector)
-        for number, vector in zip(rows, vectors, strict=True)
-        if not isinstance(vector, ModelError)
-    ]
-    errors = {
-        number: vector
-        for number, vector in zip(rows, vectors, strict=True)
-        if isinstance(vector, ModelError)
-    }
+        only: kind and id of the records to embed; None for all
+        """
+        tried: set[int] = set()
+        while True:
+            if self._lease is not None and time.monotonic() - self._renewed > LEASE_SECONDS / 3:
+                if not leases.renew(self._services.database, self._lease, LEASE_SECONDS):
+                    return False
+                self._renewed = time.monotonic()
+            work = self._services.database.read(
+                self._tenant, lambda tx: self._read(tx, owner, only, tried), long=True
+            )
+            numbers = list(work.batch)
+            tried.update(numbers, work.unreadable)
+            passages = [
+                _passage(work.batch[number], work.predecessors.get(number), self._embedder)
+                for number in numbers
+            ]
+            results = _embed_each(self._embedder, passages) if passages else []
+            embedded = {
+                number: result
+                for number, result in zip(numbers, results, strict=True)
+                if not isinstance(result, ModelError)
+            }
+            errors = {
+                number: result
+                for number, result in zip(numbers, results, strict=True)
+                if isinstance(result, ModelError)
+            }
+            self._store(owner, work, embedded, errors)
+            self.total += JobResult(done=len(embedded))
+            for number, error in errors.items():
+                problem = f"tenant {self._tenant}, {_named(work.batch[number])}: {error}"
+                self.total += JobResult(failed=1, errors=(problem,))
+            if self._progress:
+                self._progress(self.total.done, self.total.done + len(work.missing) - len(numbers))
+            if not numbers and not work.unreadable:
+                return True
 
-    def write(tx: Transaction) -> None:
-        tx.lock_rows("select 1 from search_embedded where tenant = :tenant")
-        (marked,) = tx.one(_MARK_MODEL) or ("",)
-        if marked not in ("", str(model)):
-            raise _Superseded
+    def _read(
+        self,
+        tx: Transaction,
+        owner: str,
+        only: set[tuple[str, str]] | None,
+        tried: set[int],
+    ) -> _Work:
+        """Return the next documents to embed, with the message before each message."""
+        index, missing, failures = _missing(tx, self._services, owner, self._model)
+        until = tx.now if self._until is None else self._until
+        waiting = {number for number, failure in failures.items() if failure.retry_at > until}
+        keys: dict[int, DocumentKey] = {}
+        for number, key in missing.items():
+            if number in waiting or number in tried:
+                continue
+            if only is None or (key.kind, key.id) in only:
+                keys[number] = key
+        batch = dict(list(keys.items())[:BATCH_SIZE])
+        documents = _read_documents(tx, self._services, set(batch.values()))
+        found = {number: documents[key] for number, key in batch.items() if key in documents}
+        predecessors = {}
+        if isinstance(self._embedder, PassageEmbedder):
+            for number, key in batch.items():
+                before = documents.get(DocumentKey(key.kind, key.id, key.seq - 1, 0))
+                if key.kind == "messages" and before is not None:
+                    predecessors[number] = before
+        unreadable = [number for number in batch if number not in found]
+        return _Work(index, list(keys), found, predecessors, unreadable, failures)
+
+    def _store(
+        self,
+        owner: str,
+        work: _Work,
+        embedded: Mapping[int, tuple[float, bytes]],
+        errors: Mapping[int, ModelError],
+    ) -> None:
+        """Store vectors of documents that are still there."""
+        database = self._services.database
+        failed = [*errors, *work.unreadable]
+        for _ in range(MAX_TRIES):
+            current = database.read(
+                self._tenant, lambda tx: _missing(tx, self._services, owner, self._model)
+            )
+            index, missing, _ = current
+            if not index.state.generation:
+                return  # the owner was erased
+            if database.write(
+                self._tenant,
+                lambda tx, index=index, missing=missing: self._publish(  # type: ignore[misc]
+                    tx, work, index, missing, embedded, failed
+                ),
+                idempotent=True,
+            ):
+                return
+
+    def _publish(
+        self,
+        tx: Transaction,
+        work: _Work,
+        index: OwnerIndex,
+        missing: Mapping[int, DocumentKey],
+        embedded: Mapping[int, tuple[float, bytes]],
+        failed: Sequence[int],
+    ) -> bool:
+        owner = index.owner
+        if not lock_owner(tx, owner, index.state.generation):
+            return False
         # A vector must not bring back a message that was removed while this was computed.
-        existing = engine.items(tx, [row.number for row in predecessors.values()])
-        valid = [
-            vector
-            for vector in stored
-            if vector[0] not in predecessors or predecessors[vector[0]].number in existing
-        ]
-        services.index.put_vectors(tx, model.name, valid)
-        outdated = {vector[0] for vector in stored} - {vector[0] for vector in valid}
-        done = [number for number in numbers if number in retries and number not in errors]
-        tx.many(
-            "delete from search_failures where tenant = :tenant and number = :number",
-            [{"number": number} for number in done],
+        changed = {
+            session
+            for session in {work.predecessors[n].id for n in embedded if n in work.predecessors}
+            if tx.one(_CHANGED_SESSION, owner=owner, session=session)
+        }
+        valid = {
+            number: vector
+            for number, vector in embedded.items()
+            if number in missing and missing[number].id not in changed
+        }
+        known = sum(len(piece.numbers) for piece in index.pieces.values())
+        still_missing = missing.keys() - valid.keys() - set(failed) - work.failures.keys()
+        is_complete = not still_missing
+        if not valid and not failed and (not is_complete or index.state.embedded == self._model):
+            return True
+        _store_vectors(tx, index, self._model, valid)
+        for number in valid.keys() & work.failures.keys():
+            tx.send(_REMOVE_FAILURE, owner=owner, number=number)
+        for number in failed:
+            tries = work.failures[number].tries if number in work.failures else 0
+            seconds = min(FIRST_RETRY_SECONDS * 2 ** min(tries, 20), MAX_RETRY_SECONDS)
+            values = {"tries": tries + 1, "retry_at": tx.now + round(seconds * clock.SECOND)}
+            if number in missing:
+                tx.send(_SET_FAILURE, owner=owner, number=number, **values)
+        if is_complete:
+            tx.send(_REMOVE_OTHER_MODELS, owner=owner, model=self._model)
+        tx.send(
+            _SET_OWNER,
+            owner=owner,
+            embedded=self._model if is_complete else "",
+            vectors=known + len(valid),
         )
-        for number in sorted(outdated):
-            _add_failure(tx, number, 0.0)
-        for number in errors:
-            _add_failure(tx, number, FIRST_RETRY_SECONDS)
-
-    services.database.write(tenant, write, idempotent=True)
-    total = JobResult(done=len(stored))
-    for number, error in errors.items():
-        problem = f"tenant {tenant}, {_named(rows[number])}: {error}"
-        total += JobResult(failed=1, errors=(problem,))
-    return total
+        return True
 
 
-def _add_failure(tx: Transaction, number: int, first_seconds: float) -> None:
-    """Remember a row that has no vector; each retry waits twice as long as the one before."""
-    (tries,) = tx.one(
-        "select tries from search_failures where tenant = :tenant and number = :number",
-        number=number,
-    ) or (0,)
-    seconds = min(first_seconds * 2 ** min(tries, 20), MAX_RETRY_SECONDS)
-    tx.run(
-        """insert into search_failures (tenant, number, tries, retry_at)
-           values (:tenant, :number, :tries, :retry_at)
-           on conflict (tenant, number) do update
-           set tries = excluded.tries, retry_at = excluded.retry_at""",
-        number=number,
-        tries=tries + 1,
-        retry_at=tx.now + round(seconds * clock.SECOND),
-    )
+def _missing(
+    tx: Transaction, services: Services, owner: str, model: str
+) -> tuple[OwnerIndex, dict[int, DocumentKey], dict[int, _Failure]]:
+    """Return the index of an owner, its documents without a vector by number, and failed ones."""
+    import numpy as np
+
+    state_sent = tx.send(OWNER, owner=owner)
+    failures_sent = tx.send(_FAILURES, owner=owner)
+    state = read_state(state_sent.rows())
+    failures = {row[0]: _Failure(*row[1:]) for row in failures_sent.rows()}
+    (index,) = services.index.cache.load(tx, {owner: state}, model)
+    missing: dict[int, DocumentKey] = {}
+    for block, alive in index.blocks:
+        numbers = block.columns["number"]
+        lacks = alive.copy()
+        if index.vectors is not None:
+            lacks &= index.vectors.rows_of(numbers) < 0
+        for place in np.flatnonzero(lacks).tolist():
+            missing[int(numbers[place])] = block.key(place)
+    return index, dict(sorted(missing.items())), failures
 
 
-def _predecessors(
-    tx: Transaction, engine: IndexReader, rows: Sequence[IndexRow]
-) -> dict[int, IndexRow]:
-    """Return the message before each message, by the number of its row; of a long one, the start."""
-    messages = [row for row in rows if row.kind == "messages"]
-    if not messages:
-        return {}
-    around = [*messages, *engine.around(tx, messages, 1)]
-    by_seq = {(row.id, row.seq): row for row in around if row.part == 0}
+def _read_documents(
+    tx: Transaction, services: Services, keys: set[DocumentKey]
+) -> dict[DocumentKey, SearchDocument]:
+    """Return documents and those before them, as their records are now."""
+    sent = []
+    for kind, id, seq in sorted({key[:3] for key in keys}):
+        findable = services.findables[kind]
+        sent.append((findable, findable.send_between(tx, id, seq - 1, seq)))
     return {
-        row.number: by_seq[row.id, row.seq - 1]
-        for row in messages
-        if (row.id, row.seq - 1) in by_seq
+        DocumentKey(document.kind, document.id, document.seq, document.part): document
+        for findable, result in sent
+        for document in documents_of(findable, result.rows())
     }
 
 
-def _passage(row: IndexRow, predecessor: IndexRow | None) -> EmbedderInput:
-    if row.kind != "messages":
-        return EmbedderInput(_text(row))
-    return EmbedderInput(row.text, row.author or row.role, predecessor.text if predecessor else "")
+def _store_vectors(
+    tx: Transaction, index: OwnerIndex, model: str, new: Mapping[int, tuple[float, bytes]]
+) -> None:
+    """Store vectors in rows of at most 256; small rows are joined."""
+    import numpy as np
+
+    if not new:
+        return
+    rows = VectorRows(
+        np.array(list(new), np.uint32),
+        np.array([scale for scale, _ in new.values()], np.float32),
+        np.array([np.frombuffer(raw, np.int8) for _, raw in new.values()]),
+    )
+    width = rows.vectors.shape[1]
+    pieces = {id: piece for id, piece in index.pieces.items() if piece.vectors.shape[1] == width}
+    small = [id for id, piece in pieces.items() if len(piece.numbers) < MAX_VECTORS_PER_ROW]
+    joined = [id for id in small if len(pieces[id].numbers) < SMALL_ROW]
+    if len(small) >= MAX_SMALL_ROWS:
+        joined = small
+    obsolete = [id for id in index.pieces if id not in pieces]
+    remove_vectors(tx, index.owner, model, [*joined, *obsolete, *index.damaged_vectors])
+    every = vectors.join([*[pieces[id] for id in joined], rows])
+    for start in range(0, len(every.numbers), MAX_VECTORS_PER_ROW):
+        part = every.select(slice(start, start + MAX_VECTORS_PER_ROW))
+        add_vectors(tx, index.owner, model, part)
 
 
-def _text(row: IndexRow) -> str:
-    return embedding_text(row.title, row.text)
+def _passage(
+    document: SearchDocument, predecessor: SearchDocument | None, embedder: Embedder
+) -> EmbedderInput:
+    if document.kind != "messages" or not isinstance(embedder, PassageEmbedder):
+        return EmbedderInput(embedding_text(document.title, document.text))
+    before = predecessor.text if predecessor else ""
+    return EmbedderInput(document.text, document.author or document.role, before)
 
 
-def _named(row: IndexRow) -> str:
-    return f"{row.kind} {row.id}" + (f" {row.seq}" if row.seq else "")
+def _named(document: SearchDocument) -> str:
+    return f"{document.kind} {document.id}" + (f" {document.seq}" if document.seq else "")
 
 
 def _embed_each(
@@ -500,10 +458,13 @@ def _embed_halves(
 ) -> list[tuple[float, bytes] | ModelError]:
     """Embed half by half, until only the passages that fail are left."""
     half = len(passages) // 2
-    vectors: list[tuple[float, bytes] | ModelError] = []
+    results: list[tuple[float, bytes] | ModelError] = []
     for part in (passages[:half], passages[half:]):
         try:
-            vectors += quantise(embed_passages(embedder, part))
+            results += quantise(embed_passages(embedder, part))
         except ModelError as error:
-            vectors += [error] if len(part) == 1 else _embed_halves(embedder, part)
-    return vectors
+            results += [error] if len(part) == 1 else _embed_halves(embedder, part)
+    return results
+
+
+__all__ = ["EmbedJob", "Lag", "embed_records", "lag"]

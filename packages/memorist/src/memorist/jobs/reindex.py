@@ -7,40 +7,33 @@ import time
 from collections.abc import Sequence
 
 from memorist.base.errors import NotFound, StorageError
-from memorist.jobs import embed
+from memorist.jobs import index_owners
 from memorist.jobs.job import JobResult, Progress
-from memorist.kinds import KINDS
 from memorist.kinds.kind import Services
-from memorist.search.reindexer import Reindexed, Reindexer, is_behind, lacks_only_upkeep
+from memorist.search.reindexer import Reindexed, Reindexer, is_behind
 from memorist.storage import leases
 from memorist.storage.database import EVERY_TENANT
 
 __all__ = ["Reindexed", "catch_up", "reindex", "run"]
 
-LEASE_NAME = "index"
+LEASE_NAME = "reindex"
 LEASE_SECONDS = 60.0
 LEASE_POLL_SECONDS = 0.5
-_BEHIND = """select tenant from search_behind
-    where round > 0 or old > 0 order by tenant"""
-_KINDS = tuple(kind.findable for kind in KINDS if kind.findable)
+_BEHIND = "select tenant from search_behind order by tenant"
 log = logging.getLogger("memorist.search")
 
 
 def reindex(
     services: Services, tenants: Sequence[str] | None = None, progress: Progress | None = None
 ) -> Reindexed:
-    """Complete the index of some tenants, or of all, and remove stray rows.
-
-    The next run of the jobs looks for missing vectors among all rows.
-    """
+    """Complete the index of some tenants, or of all, and remove what has no record."""
     known = services.database.tenants()
     for tenant in tenants or []:
         if tenant not in known:
             raise NotFound(what="tenant", id=tenant)
     total = Reindexed()
     for tenant in known if tenants is None else tenants:
-        total += _fill(services, tenant, total.added, progress, mend=True)
-        services.database.write(tenant, embed.reset, idempotent=True)
+        total += _fill(services, tenant, total.added, progress)
     return total
 
 
@@ -48,8 +41,6 @@ def catch_up(
     services: Services, progress: Progress | None = None, *, wait: bool = False
 ) -> Reindexed:
     """Complete the index of the tenants that are behind, unless another process does.
-
-    Digests and copies of texts are left to the job: a search does not need them.
 
     With `wait`, return only when no tenant is behind: wait for another process, or take over from
     it when its lease expires, and raise what keeps the index from being completed.
@@ -80,13 +71,12 @@ def catch_up(
 
 
 def run(services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
-    """Continue where an import or a migration was interrupted."""
-    if not services.database.read(tenant, is_behind):
-        return JobResult()
-    result = _fill_under_lease(services, tenant, 0, progress)
-    if result is None:
-        return JobResult(left=1)
-    return JobResult(done=result.added + result.reworded)
+    """Continue where an import or a migration was interrupted, and index fresh documents."""
+    result = JobResult()
+    if services.database.read(tenant, is_behind):
+        filled = _fill_under_lease(services, tenant, 0, progress)
+        result = JobResult(left=1) if filled is None else JobResult(filled.added + filled.removed)
+    return result + index_owners.run(services, tenant, progress)
 
 
 def _fill_under_lease(
@@ -108,20 +98,17 @@ def _fill_under_lease(
         leases.release(services.database, lease)
 
 
-def _fill(
-    services: Services, tenant: str, before: int, progress: Progress | None, *, mend: bool = False
-) -> Reindexed:
-    """Add missing rows to the index of a tenant; with `mend`, also remove stray ones."""
+def _fill(services: Services, tenant: str, before: int, progress: Progress | None) -> Reindexed:
+    """Mark what the index of a tenant lacks, and index it."""
     done = before
 
-    def added(rows: int) -> None:
+    def marked(count: int) -> None:
         nonlocal done
-        done += rows
+        done += count
         if progress:
             progress(done, 0)
 
-    filling = Reindexer(services.database, services.index, services.blobs, tenant, added)
-    if not mend and services.database.read(tenant, lacks_only_upkeep):
-        filling.run_upkeep()
-        return Reindexed()
-    return filling.run(_KINDS) + (filling.mend() if mend else Reindexed())
+    reindexer = Reindexer(services.database, services.index, services.findables, tenant, marked)
+    result = reindexer.run()
+    index_owners.run(services, tenant, progress)
+    return result

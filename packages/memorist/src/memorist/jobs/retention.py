@@ -13,9 +13,10 @@ from memorist.base.errors import Full, Invalid, NotFound
 from memorist.jobs.job import JobResult
 from memorist.kinds.facts.changes import remove_evidence
 from memorist.kinds.indexing import index_id
-from memorist.kinds.items.item import item_index_id
+from memorist.kinds.items.item import is_searchable, mark
 from memorist.kinds.kind import Services
 from memorist.search.index import Index
+from memorist.search.search_document import IndexMark, owner_of
 from memorist.storage import event_log, leases
 from memorist.storage.contents.blobs import GRACE
 from memorist.storage.database import Transaction
@@ -23,8 +24,6 @@ from memorist.storage.pace import Pace
 from memorist.storage.writer import Change
 
 BATCH_SIZE = 500
-ROWS_PER_TIDYING = 5_000
-"""Call `tidy_index` after this many removed rows."""
 INTERVAL_SECONDS = 3600.0
 LEASE_SECONDS = 60.0
 DELETE_WITH_MESSAGES = (
@@ -205,7 +204,6 @@ def _in_batches(
     """Remove batches until none is left, with pauses for other writers; yield the size of each."""
     writer = services.writer
     pace = Pace(BATCH_SIZE)
-    untidied = 0
 
     def remove(tx: Transaction) -> tuple[int | None, float]:
         started = monotonic()
@@ -223,12 +221,8 @@ def _in_batches(
             continue
         if removed is None:
             return
-        untidied += removed
         if emergency:
             writer.database.compact()
-        elif untidied >= ROWS_PER_TIDYING:
-            untidied = 0
-            writer.database.tidy_index()
         yield removed
         pace.record_and_pause(seconds)
 
@@ -248,7 +242,10 @@ def _remove_expired_state(
 ) -> int | None:
     """Remove a batch of expired state; None if there is none."""
     expired = tx.all(
-        "select area, key from state where tenant = :tenant and expires_at <= :now limit :size",
+        """select area, key, coalesce(state.user_id, sessions.user_id)
+           from state
+           left join sessions on sessions.tenant = :tenant and sessions.id = session_id
+           where state.tenant = :tenant and expires_at <= :now limit :size""",
         size=size,
     )
     sent = [
@@ -258,11 +255,15 @@ def _remove_expired_state(
             area=area,
             key=key,
         )
-        for area, key in expired
+        for area, key, _ in expired
     ]
-    removed = [row for statement in sent for row in statement.rows()]
-    index.remove_all(tx, "state", [index_id(area, key) for area, key in removed])
-    return len(removed) if expired else None
+    marks = [
+        IndexMark(owner_of(user), "state", index_id(area, key))
+        for (area, key, user), statement in zip(expired, sent, strict=True)
+        if statement.rows()
+    ]
+    index.mark(tx, marks)
+    return len(marks) if expired else None
 
 
 def _remove_expired_items(
@@ -277,7 +278,7 @@ def _remove_expired_items(
     sent = [
         tx.send(
             """delete from items where tenant = :tenant and area = :area and place = :place
-               and key = :key and expires_at <= :now returning area, place, key""",
+               and key = :key and expires_at <= :now returning area, place, key, fields""",
             area=area,
             place=place,
             key=key,
@@ -285,7 +286,7 @@ def _remove_expired_items(
         for area, place, key in expired
     ]
     removed = [row for statement in sent for row in statement.rows()]
-    index.remove_all(tx, "items", [item_index_id(*row) for row in removed])
+    index.mark(tx, [mark(*address) for *address, fields in removed if is_searchable(fields)])
     return len(removed) if expired else None
 
 
@@ -302,13 +303,14 @@ def _remove_old_messages(
     (id,) = session
     tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
     still = tx.one(
-        "select first_seq from sessions where tenant = :tenant and id = :id and first_at < :cutoff",
+        """select first_seq, user_id from sessions
+           where tenant = :tenant and id = :id and first_at < :cutoff""",
         id=id,
         cutoff=cutoff,
     )
     if still is None:  # another purge has removed them
         return 0
-    (first_seq,) = still
+    first_seq, user = still
     rows = tx.all(
         "select seq, created_at from messages where tenant = :tenant and session_id = :id order by seq limit :size",
         id=id,
@@ -326,7 +328,7 @@ def _remove_old_messages(
         id=id,
         first=first,
     )
-    index.remove_before(tx, "messages", id, first)
+    index.mark(tx, [IndexMark(owner_of(user), "messages", id)])
     for statement in DELETE_WITH_MESSAGES:
         tx.run(statement, id=id, first=first)
     tx.run(

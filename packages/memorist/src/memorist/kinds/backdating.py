@@ -12,18 +12,15 @@ from memorist.base.errors import Conflict
 from memorist.kinds.indexing import index_id
 from memorist.kinds.interactions import Interactions, Usage, checked
 from memorist.kinds.items import Items
-from memorist.kinds.items.item import (
-    area_of,
-    item_index_id,
-    item_rows,
-    join_names,
-    searchable_texts,
-)
+from memorist.kinds.items.item import area_of, is_searchable, join_names
+from memorist.kinds.items.item import mark as mark_of_item
 from memorist.kinds.notes import Notes
 from memorist.kinds.refs import NewReference, Ref, Refs
 from memorist.kinds.refs.reference import COLUMNS
+from memorist.kinds.refs.reference import mark as mark_of_reference
 from memorist.kinds.sessions import Sessions
 from memorist.kinds.state import State
+from memorist.search.search_document import IndexMark, owner_of
 from memorist.storage.damage import changed_checksum
 from memorist.storage.database import Transaction
 
@@ -124,18 +121,14 @@ def backdate_item(
                    expires_at = coalesce(:expires, expires_at)
                where tenant = :tenant and area = :area and place = :place and key = :key
                and version = 1
-               returning fields, value, expires_at""",
+               returning fields""",
             area=area,
             place=place,
             key=key,
             **vars(times),
         )
-        if row is None:
-            return
-        fields, value, expires_at = row
-        texts = searchable_texts(json.loads(value), fields and json.loads(fields))
-        rows = item_rows(area, place, key, texts, times.updated, expires_at)
-        items._services.index.replace(tx, items.name, item_index_id(area, place, key), rows)
+        if row is not None and is_searchable(row[0]):
+            items._services.index.mark(tx, [mark_of_item(area, place, key)])
 
     items._write("put", work, row={"area": area, "place": place, "key": key})
 
@@ -161,9 +154,8 @@ def backdate_note(notes: Notes, times: RecordTimes) -> None:
             agent=owner.agent,
             updated=times.updated,
         )
-        notes._services.index.backdate(
-            tx, notes.name, index_id(str(owner.user), str(owner.agent)), times.updated
-        )
+        id = index_id(str(owner.user), str(owner.agent))
+        notes._services.index.mark(tx, [IndexMark(owner_of(owner.user), notes.name, id)])
 
     notes._write("overwrite", work, row={"user_id": str(owner.user), "agent": str(owner.agent)})
 
@@ -179,7 +171,6 @@ def add_reference(refs: Refs, new: NewReference, times: RecordTimes, *, is_activ
             **vars(times),
             active=int(is_active),
         )
-        refs._services.index.backdate(tx, refs.name, str(new.key), times.created)
 
     refs._add(new, after=set_times)
 
@@ -202,7 +193,7 @@ def link_reference(refs: Refs, ref: Ref, session: str) -> None:
             key=ref.key,
         )
         if row is not None:
-            refs._index_again(tx, row)
+            refs._services.index.mark(tx, [mark_of_reference(row[0], row[1])])
 
     refs._write("edit", work, row={"key": ref.key})
 
@@ -225,9 +216,7 @@ def backdate_state(
             **vars(times),
         )
         if changed:
-            state._services.index.backdate(
-                tx, state.name, index_id(row["area"], key), times.updated
-            )
+            state._mark(tx, state._place(tx, area), key)
 
     state._write("set", work, row=row)
 

@@ -7,7 +7,7 @@ exist yet. Each verb is one transaction, and a lock per user serializes all chan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,11 +17,10 @@ from memorist.base.verbs import verb
 from memorist.kinds.facts.fact import FactRow, read_current
 from memorist.kinds.kind import Check, Kind, Table
 from memorist.kinds.trust import FOREIGN
-from memorist.search import search_engine
 from memorist.search.index import split_text
-from memorist.search.reindexer import Findable, Place
+from memorist.search.search_document import WHOLE, Findable, IndexMark, SearchDocument, owner_of
 from memorist.storage.checksum import checksum
-from memorist.storage.database import Transaction
+from memorist.storage.database import Row, Transaction
 
 MAX_NAME_BYTES = 1_000
 """Maximum size of a name or a type."""
@@ -111,53 +110,37 @@ _DELETE_RELATION = """delete from graph_relations where tenant = :tenant and use
                and start = :start and target = :target and type = :type"""
 _DELETE_RELATIONS_OF = "delete from graph_relations where tenant = :tenant and user_id = :user and (start = :name or target = :name)"
 
-# Index rows: the id is the entity's; `seq` is 0 for its name and type, or an observation's number.
-_MISSING_FROM_INDEX = """select id, seq, user_id, name, text, at from (
+# Documents: the id is the entity's; `seq` is 0 for its name and type, or an observation's number.
+_KNOWN = """select id, seq, user_id, name, text, at from (
         select id, 0 as seq, user_id, name, type as text, created_at as at from graph_entities where tenant = :tenant
         union all
         select entity_id, said.number, user_id, name, text, said.created_at
         from graph_observations said join graph_entities on graph_entities.tenant = :tenant and id = entity_id
         where said.tenant = :tenant) known
-    where (id, seq) > (:id, :seq) and not exists (
-        select 1 from search_items found where found.tenant = :tenant and found.kind = 'graph'
-        and found.id = known.id and found.seq = known.seq)
-    order by id, seq limit :size"""
-_STRAY_IN_INDEX = """select number, 'entity ' || title from search_items where tenant = :tenant and kind = 'graph' and (
-        not exists (
-            select 1 from graph_entities known where known.tenant = :tenant and known.id = search_items.id)
-        or seq > 0 and not exists (
-            select 1 from graph_observations said
-            where said.tenant = :tenant and said.entity_id = search_items.id and said.number = search_items.seq))
-    limit :size"""
+    where {where}"""
 
 
-def _items(
-    id: str, seq: int, user: str, name: str, text: str, at: int
-) -> list[search_engine.IndexRow]:
-    """Return the index rows of an entity (seq 0, its type is the text) or of an observation.
+def _documents(row: Row) -> list[SearchDocument]:
+    """Return the documents of an entity (seq 0, its type is the text) or of an observation.
 
-    An entity of the tenant has the user "", which is not a valid user id: index rows without a user
+    An entity of the tenant has the user "", which is not a valid user id: documents without a user
     are found by every user.
     """
+    id, seq, user, name, text, at = row
     parts = split_text(text) or ([""] if seq == 0 and name.strip() else [])
     return [
-        search_engine.IndexRow("graph", id, part_text, at, seq, part, user, title=name)
+        SearchDocument("graph", id, part_text, at, seq, part, user, title=name)
         for part, part_text in enumerate(parts)
     ]
 
 
-def _lock_entities(tx: Transaction, keys: Sequence[Place]) -> None:
-    for id in sorted({key[0] for key in keys}):
-        tx.lock_rows("select 1 from graph_entities where tenant = :tenant and id = :id", id=id)
-
-
 FINDABLE = Findable(
-    "graph",
-    ("", -1),
-    lambda tx, after, size: tx.all(_MISSING_FROM_INDEX, id=after[0], seq=after[1], size=size),
-    lambda tx, size: tx.all(_STRAY_IN_INDEX, size=size),
-    _lock_entities,
-    lambda row, _: _items(*row),
+    kind="graph",
+    key=("id", "seq"),
+    select=_KNOWN,
+    documents=_documents,
+    key_of=lambda id, seq: (id,) if seq == WHOLE else (id, seq),
+    first=("", -1),
 )
 
 
@@ -188,7 +171,6 @@ class Graphs(Kind):
                    select 1 from graph_entities where graph_entities.tenant = :tenant
                    and graph_entities.id = graph_observations.entity_id)""",
         ),
-        *FINDABLE.checks,
     )
     findable = FINDABLE
 
@@ -218,8 +200,8 @@ class Graphs(Kind):
             }
             new = [entity for entity in checked if entity.name not in existing]
             last = _last_number(tx, "entities", user=self._graph_user)
-            for number, entity in enumerate(new, last + 1):
-                id = ids.uuid7()
+            entity_ids = [ids.uuid7() for _ in new]
+            for number, (id, entity) in enumerate(zip(entity_ids, new, strict=True), last + 1):
                 values = {
                     "id": id,
                     "user": self._graph_user,
@@ -228,10 +210,8 @@ class Graphs(Kind):
                     "checksum": checksum(entity.name, entity.type),
                 }
                 tx.send(_INSERT_ENTITY, **values, name=entity.name, type=entity.type)
-                self._services.index.add(
-                    tx, _items(id, 0, self._graph_user, entity.name, entity.type, tx.now)
-                )
-                self._store_observations(tx, id, entity.name, 1, entity.observations)
+                self._store_observations(tx, id, 1, entity.observations)
+            self._mark(tx, [(id, WHOLE) for id in entity_ids])
             return new
 
         return self._write("add", work)
@@ -378,7 +358,7 @@ class Graphs(Kind):
                 _DELETE_RELATIONS_OF, [{"user": self._graph_user, "name": name} for name in wanted]
             )
             tx.many(_DELETE_ENTITY, [{"id": id} for id in sorted(entity_ids)])
-            self._services.index.remove_all(tx, self.name, sorted(entity_ids))
+            self._mark(tx, [(id, WHOLE) for id in sorted(entity_ids)])
             return len(entity_ids)
 
         return self._write("remove_many", work)
@@ -449,27 +429,22 @@ class Graphs(Kind):
         if id is None:
             raise NotFound(what="entity", id=observations.name)
         new = [text for text in observations.texts if not tx.one(_OBSERVED, id=id, text=text)]
-        self._store_observations(
-            tx, id, observations.name, _last_number(tx, "texts", id=id) + 1, new
-        )
+        first = _last_number(tx, "texts", id=id) + 1
+        self._store_observations(tx, id, first, new)
+        self._mark(tx, [(id, number) for number, _ in enumerate(new, first)])
         self._touch(tx, id)
         return new
 
     def _store_observations(
-        self, tx: Transaction, id: str, name: str, first: int, texts: Sequence[str]
+        self, tx: Transaction, id: str, first: int, texts: Sequence[str]
     ) -> None:
-        numbered = list(enumerate(texts, first))
         tx.many(
             _INSERT_OBSERVATION,
             [
                 {"id": id, "number": number, "text": text, "checksum": checksum(text)}
-                for number, text in numbered
+                for number, text in enumerate(texts, first)
             ],
         )
-        rows = [
-            _items(id, number, self._graph_user, name, text, tx.now) for number, text in numbered
-        ]
-        self._services.index.add(tx, [item for row in rows for item in row])
 
     def _remove_observations(self, tx: Transaction, name: str, texts: Sequence[str]) -> int:
         id = self._entity_id(tx, name)
@@ -477,10 +452,16 @@ class Graphs(Kind):
             return 0
         numbers = [row[0] for row in tx.all(_OBSERVATIONS_OF, id=id) if row[1] in texts]
         tx.many(_DELETE_OBSERVATION, [{"id": id, "number": number} for number in numbers])
-        for number in numbers:
-            self._services.index.remove_seq(tx, self.name, id, number)
+        self._mark(tx, [(id, number) for number in numbers])
         self._touch(tx, id)
         return len(numbers)
+
+    def _mark(self, tx: Transaction, documents: Iterable[tuple[str, int]]) -> None:
+        """Note in the index that entities or observations were added or removed."""
+        owner = owner_of(self._graph_user)
+        self._services.index.mark(
+            tx, [IndexMark(owner, self.name, id, number) for id, number in documents]
+        )
 
     def _entity_id(self, tx: Transaction, name: str) -> str | None:
         row = tx.one(_ENTITIES_NAMED, user=self._graph_user, name=name)

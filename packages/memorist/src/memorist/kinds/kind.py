@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from memorist.search.embedders import Embedder
     from memorist.search.index import Index
     from memorist.search.query import Hit
-    from memorist.search.reindexer import Findable
     from memorist.search.rerankers import Reranker
+    from memorist.search.search_document import Findable
     from memorist.storage.contents.blobs import Blobs
     from memorist.storage.database import Database, Row, Sent, Transaction
     from memorist.storage.writer import Writer
@@ -116,6 +116,11 @@ class Services:
     kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
     """Every kind by its name, to read the records of search hits."""
 
+    @functools.cached_property
+    def findables(self) -> Mapping[str, Findable]:
+        """How each kind reads the records that a search finds."""
+        return {name: kind.findable for name, kind in self.kinds.items() if kind.findable}
+
     @property
     def tables(self) -> tuple[Table, ...]:
         """The tables of all kinds, parents first."""
@@ -152,7 +157,7 @@ class Kind:
     tables: ClassVar[tuple[Table, ...]]
     checks: ClassVar[tuple[Check, ...]] = ()
     findable: ClassVar[Findable | None] = None
-    """The rows of this kind in the search index; `checks` must include their checks."""
+    """How the records of this kind are found; every write marks what it changes in the index."""
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows all records of this kind, unless it is cut."""
     verbs: ClassVar[Mapping[str, Endpoint]] = {}

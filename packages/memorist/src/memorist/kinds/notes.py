@@ -8,7 +8,6 @@ Parsing Markdown takes time and is done before the row is locked.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,16 +21,15 @@ from memorist.base.errors import Invalid, NotFound, WrongVersion
 from memorist.base.parameters import Count, PageSize, Range, Visible
 from memorist.base.verbs import verb
 from memorist.kinds import trust
-from memorist.kinds.indexing import index_id, index_id_sql
+from memorist.kinds.indexing import index_id, keys_of
 from memorist.kinds.kind import Check, Kind, Table
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import Ask, Piece, RecallScope, Section
 from memorist.kinds.tool import Operation, Tool, ToolOutput, schema, string
 from memorist.kinds.trust import PEOPLE_SQL
-from memorist.search.chunk import Chunk, split
+from memorist.search.chunk import split
 from memorist.search.query import Hit
-from memorist.search.reindexer import Findable, Place
-from memorist.search.search_engine import IndexRow
+from memorist.search.search_document import Findable, IndexMark, SearchDocument, owner_of
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 from memorist.storage.rows import row_mapper
@@ -87,66 +85,36 @@ _note = row_mapper(Note)
 _version = row_mapper(NoteVersion)
 
 
-# -- index rows: the id names the user and the agent, `seq` counts the sections ----------------
+# -- documents: the id names the user and the agent, `seq` counts the sections -----------------
 
 
-def _index_rows(user: str, agent: str, sections: Sequence[Chunk], at: int) -> list[IndexRow]:
+def _documents(row: Row) -> list[SearchDocument]:
+    user, agent, text, at = row
     id = index_id(user, agent)
     return [
-        IndexRow(
+        SearchDocument(
             "notes",
             id,
             section.text,
             at,
             seq=seq,
-            part=0,
             user=user,
             agent=agent,
             author=agent,
             title=section.title,
         )
-        for seq, section in enumerate(sections)
+        for seq, section in enumerate(split(text, "markdown"))
     ]
 
 
-def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    return tx.all(
-        f"""select user_id, agent, text, updated_at from notes
-            where tenant = :tenant and (user_id, agent) > (:user, :agent) and not exists (
-                select 1 from search_items existing
-                where existing.tenant = :tenant and existing.kind = 'notes'
-                and existing.id = {index_id_sql("notes.user_id", "notes.agent")})
-            order by user_id, agent limit :size""",
-        user=after[0],
-        agent=after[1],
-        size=size,
-    )
-
-
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select number, 'notes ' || id from search_items
-           where tenant = :tenant and kind = 'notes' and not exists (
-               select 1 from notes
-               where notes.tenant = :tenant and notes.user_id = search_items.user_id
-               and notes.agent = search_items.agent)
-           limit :size""",
-        size=size,
-    )
-
-
-def _lock_notes(tx: Transaction, keys: Sequence[Place]) -> None:
-    for user, agent in sorted(keys):
-        tx.lock_rows(_LOCK_NOTE, user=user, agent=agent)
-
-
-def _rows_of_document(row: Row, _: str) -> list[IndexRow]:
-    user, agent, text, at = row
-    return _index_rows(user, agent, split(text, "markdown"), at)
-
-
 NOTES_INDEX = Findable(
-    "notes", ("", ""), _missing_from_index, _stray_in_index, _lock_notes, _rows_of_document
+    kind="notes",
+    key=("user_id", "agent"),
+    select="""select user_id, agent, text, updated_at from notes
+              where tenant = :tenant and {where}""",
+    documents=_documents,
+    key_of=lambda id, seq: tuple(keys_of(id)),
+    first=("", ""),
 )
 
 
@@ -187,7 +155,6 @@ class Notes(Kind):
                        and v.agent = notes.agent and v.version = notes.version
                        and v.text = notes.text))""",
         ),
-        *NOTES_INDEX.checks,
     )
     findable = NOTES_INDEX
     whole_in_layer = "notes"
@@ -440,7 +407,7 @@ class Notes(Kind):
         """Return the reviewed text of a document by its id in the index; None if nothing waits."""
         if not self._sources_under_review():
             return None
-        user, agent = json.loads(id, strict=False)
+        user, agent = keys_of(id)
         notes = Notes(self._services, replace(self._owner, user=user, agent=agent))
         waiting = notes._first_waiting(tx)
         return None if waiting is None else notes._text_at(tx, waiting - 1)
@@ -538,8 +505,8 @@ class Notes(Kind):
     ) -> tuple[Note, int]:
         """Edit the document; return it, and how many sections have the header that was meant.
 
-        The text is edited and split into sections before the row is locked. If another writer was
-        faster, this is tried again, several times for a slow edit, and in the end under the lock.
+        The text is edited before the row is locked. If another writer was faster, this is tried
+        again, several times for a slow edit, and in the end under the lock.
         """
         key = self._key()
         row_key = {"user_id": key["user"], "agent": key["agent"]}
@@ -550,7 +517,6 @@ class Notes(Kind):
             tx: Transaction,
             before: str | None = None,
             edited: Edited | None = None,
-            sections: Sequence[Chunk] | None = None,
         ) -> tuple[Note, int]:
             while True:
                 tx.lock_rows(_LOCK_NOTE, **key)
@@ -566,18 +532,17 @@ class Notes(Kind):
                 changed = self._store(tx, text, note.version + 1, operation)
                 if changed is None:
                     continue  # another writer created the notes a moment ago
-                if sections is None:
-                    sections = split(text, "markdown")
-                rows = _index_rows(**key, sections=sections, at=tx.now)
-                self._services.index.update(tx, self.name, index_id(*key.values()), rows)
+                mark = IndexMark(
+                    owner_of(key["user"]), self.name, index_id(key["user"], key["agent"])
+                )
+                self._services.index.mark(tx, [mark])
                 return changed, result.same
 
         for _ in range(EDIT_ATTEMPTS if slow else 1):
             note = self.read()
             self._expect_version(note, if_version)
             edited = edit(note.text)
-            sections = split(edited.text, "markdown")
-            prepared = partial(work, before=note.text, edited=edited, sections=sections)
+            prepared = partial(work, before=note.text, edited=edited)
             with suppress(_ChangedMeanwhileError):
                 return self._write(operation, prepared, row=row_key, returns=_first)
         return self._write(operation, work, row=row_key, returns=_first)

@@ -1,7 +1,7 @@
 """Search what a scope may see: every kind that has index rows, by words and by meaning.
 
 A search takes two reads, because the question is embedded between them and never in a transaction:
-`start_search` matches words and embeds, `finish_search` ranks the hits.
+`start_search` matches words and embeds, `finish_search` ranks, and reads the hits.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from memorist.kinds.page import Page
 from memorist.kinds.trust import FOREIGN
 from memorist.search import query as query_steps
 from memorist.search.chunk import ARROW
-from memorist.search.query import Hit, Query, WordMatches
+from memorist.search.indexer import BackgroundIndexer, Indexer
+from memorist.search.query import Hit, Query
 from memorist.search.rerankers import RERANK_LIMIT, rerank
-from memorist.search.search_engine import SearchFilter
+from memorist.search.view import SearchFilter, SearchView, open_view
 from memorist.storage.database import Transaction
 
 MAX_HITS = 200
 MAX_QUERY_CHARACTERS = 8_000
 """A longer query, such as a pasted file, is cut to its beginning."""
+_background = BackgroundIndexer()
 LIKELY_SCORE = 0.001
 """Hits with a lower score are hidden from people and models by default."""
 
@@ -139,24 +141,21 @@ def start_search(
     embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
     embedding = query_steps.start_embedding(text, embedder)
 
-    def work(tx: Transaction) -> tuple[SearchFilter, int, WordMatches]:
+    model = "" if embedder is None else embedder.identity
+
+    def work(tx: Transaction) -> tuple[SearchFilter, int, SearchView]:
         if filter.session is not None:
             own_session(tx, owner, filter.session)
         visible = _with_boards(tx, owner, filter)
-        return visible, tx.now, query_steps.match_words(tx, services.index, text, visible, depth)
+        return visible, tx.now, open_view(tx, services.index, services.findables, visible, model)
 
-    visible, read_at, matches = services.database.read(owner.tenant, work, allow_replica=True)
+    visible, read_at, view = services.database.read(owner.tenant, work, allow_replica=True)
+    if view.waiting:
+        indexer = Indexer(services.database, services.index, services.findables)
+        _background.start(indexer, owner.tenant, view.waiting)
+    matches = query_steps.match_words(view, text, visible, depth)
     asked_at = read_at if now is None else now
-    return query_steps.prepare_query(text, asked_at, visible, matches, embedder, embedding)
-
-
-def narrow_search(
-    tx: Transaction, services: Services, started: Query, filter: SearchFilter, depth: int
-) -> Query:
-    """Return a started search over fewer rows; the query is not embedded again."""
-    text = started.question.text
-    matches = query_steps.match_words(tx, services.index, text, filter, depth)
-    return replace(started, filter=filter, matches=matches)
+    return query_steps.prepare_query(text, asked_at, matches, embedder, embedding)
 
 
 def finish_search(
@@ -166,14 +165,15 @@ def finish_search(
 
     Reads again which boards the agent shares: that may have changed while the query was embedded.
     """
-    query = replace(started, filter=_with_boards(tx, owner, started.filter))
+    visible = _with_boards(tx, owner, started.filter)
+    query = replace(started, matches=replace(started.matches, filter=visible))
     names = query.filter.kinds or ()
     if names and all(services.kinds[name].is_ranked_separately for name in names):
-        hits = query_steps.run_query(tx, services.index, query, limit + EXTRA_FACTS)
+        hits = query_steps.run_query(tx, services.findables, query, limit + EXTRA_FACTS)
         hits = _rank_by_kind(tx, services, hits)[:limit]
     else:
-        hits = query_steps.run_query(tx, services.index, query, limit)
-    facts = query_steps.run_separate_query(tx, services.index, query, MAX_FACTS + EXTRA_FACTS)
+        hits = query_steps.run_query(tx, services.findables, query, limit)
+    facts = query_steps.run_separate_query(tx, services.findables, query, MAX_FACTS + EXTRA_FACTS)
     facts = _rank_by_kind(tx, services, facts)[:MAX_FACTS]
     return RankedHits(
         _reviewed(tx, services, owner, hits),

@@ -12,6 +12,7 @@ from memorist.base.errors import AlreadyExists, Invalid, NotFound
 from memorist.base.parameters import Key, PageSize
 from memorist.base.verbs import verb
 from memorist.kinds.facts.changes import ALL_MESSAGES, remove_evidence
+from memorist.kinds.indexing import marks_of_session
 from memorist.kinds.kind import Check, Kind, Table, own_session
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.storage.checksum import checksum
@@ -104,6 +105,7 @@ class Sessions(Kind):
             order="id",
             owned="user_id = :user",
             of_agent="agent = :agent",
+            local={"fresh_from": "null"},
             checked=("label", "attributes"),
         ),
         Table(
@@ -386,14 +388,15 @@ class Sessions(Kind):
 
         def work(tx: Transaction) -> list[str]:
             own_session(tx, self._owner, id)
+            tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+            marks = marks_of_session(tx, id)
             contents = tx.all(
                 "select distinct user_id, digest from refs where tenant = :tenant and session_id = :id",
                 id=id,
             )
-            tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
             remove_evidence(tx, self._services.index, id, 1, ALL_MESSAGES)
             tx.send("delete from sessions where tenant = :tenant and id = :id", id=id)
-            self._services.index.remove_session(tx, id)
+            self._services.index.mark(tx, marks)
             return self._services.blobs.release(tx, [(user, digest) for user, digest in contents])
 
         self._services.blobs.discard(self._write("remove", work, row={"id": id}, long=True))

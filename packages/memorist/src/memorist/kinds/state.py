@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from memorist.base import canonical, clock, limits, tokens
 from memorist.base.canonical import Json
 from memorist.base.errors import Invalid, NotFound, WrongVersion
 from memorist.base.parameters import KEY_PATTERN, Count, Key, PageSize, Prefix, Range, Text
 from memorist.base.verbs import verb
-from memorist.kinds.indexing import index_id, index_id_sql
+from memorist.kinds.indexing import index_id, keys_of
 from memorist.kinds.kind import Check, Kind, Table
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import Ask, Piece, RecallScope, Section
 from memorist.kinds.tool import Tool, ToolOutput, schema, string
-from memorist.search import search_engine
 from memorist.search.index import split_text
 from memorist.search.query import Hit
-from memorist.search.reindexer import Findable, Place
+from memorist.search.search_document import Findable, IndexMark, SearchDocument, owner_of
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Sent, Transaction
 from memorist.storage.rows import row_mapper
@@ -69,93 +68,42 @@ def _piece(age: int, area: str, key: str, raw: str) -> Piece:
     return Piece(f"state {owner} {key}", text, tokens.estimate(text + "\n"), reason, float(-age))
 
 
-# -- index rows: the id names the area and the key --------------------------------------------
+# -- documents: the id names the area and the key ---------------------------------------------
 
 
-class OwnedKey(NamedTuple):
-    """A key, its stored area, the user who owns it and, in a session's area, the session."""
-
-    area: str
-    key: str
-    user: str | None
-    session: str | None
-
-
-def _index_rows(
-    owned: OwnedKey, texts: Sequence[str], at: int, expires: int | None
-) -> list[search_engine.IndexRow]:
-    """Return the index rows of a key; `texts` are the parts of its value as text."""
-    id = index_id(owned.area, owned.key)
+def _documents(row: Row) -> list[SearchDocument]:
+    """Return the documents of a key: a value that is a string as it is, anything else as JSON."""
+    area, key, user, session, raw, at, expires = row
+    value = json.loads(raw)
+    texts = split_text(value if isinstance(value, str) else raw)
     return [
-        search_engine.IndexRow(
-            kind="state",
-            id=id,
-            text=text,
-            at=at,
+        SearchDocument(
+            "state",
+            index_id(area, key),
+            text,
+            at,
             part=part,
-            user=owned.user,
-            session=owned.session,
-            title=owned.key,
+            user=user,
+            session=session,
+            title=key,
             expires_at=expires,
         )
         for part, text in enumerate(texts or [""])
     ]
 
 
-def _searchable_texts(raw: str) -> list[str]:
-    """Return a value as text: a string as it is, anything else as JSON; in parts if it is long."""
-    value = json.loads(raw)
-    return split_text(value if isinstance(value, str) else raw)
-
-
-def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    return tx.all(
-        f"""select area, key, coalesce(state.user_id, sessions.user_id), session_id, value,
-                   updated_at, expires_at
-            from state
-            left join sessions on sessions.tenant = :tenant and sessions.id = session_id
-            where state.tenant = :tenant and (area, key) > (:area, :key)
-            and (expires_at is null or expires_at > :now)
-            and not exists (
-                select 1 from search_items existing
-                where existing.tenant = :tenant and existing.kind = 'state'
-                and existing.id = {index_id_sql("state.area", "state.key")})
-            order by area, key limit :size""",
-        area=after[0],
-        key=after[1],
-        size=size,
-    )
-
-
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select number, 'state ' || id from search_items
-           where tenant = :tenant and kind = 'state' and not exists (
-               select 1 from state
-               where state.tenant = :tenant and state.key = search_items.title
-               and state.area = coalesce('session:' || search_items.session_id,
-                                         'user:' || search_items.user_id, 'tenant'))
-           limit :size""",
-        size=size,
-    )
-
-
-def _lock_keys(tx: Transaction, keys: Sequence[Place]) -> None:
-    for area, key in sorted(keys):
-        tx.lock_rows(
-            "select 1 from state where tenant = :tenant and area = :area and key = :key",
-            area=area,
-            key=key,
-        )
-
-
-def _index_rows_of(row: Row, _: str) -> list[search_engine.IndexRow]:
-    *owned, raw, at, expires = row
-    return _index_rows(OwnedKey(*owned), _searchable_texts(raw), at, expires)
-
-
 STATE_INDEX = Findable(
-    "state", ("", ""), _missing_from_index, _stray_in_index, _lock_keys, _index_rows_of
+    kind="state",
+    key=("area", "key"),
+    select="""select area, key, coalesce(state.user_id, sessions.user_id), session_id, value,
+                     updated_at, expires_at
+              from state
+              left join sessions on sessions.tenant = :tenant and sessions.id = session_id
+              where state.tenant = :tenant and (expires_at is null or expires_at > :now)
+              and {where}""",
+    documents=_documents,
+    key_of=lambda id, seq: tuple(keys_of(id)),
+    first=("", ""),
 )
 
 
@@ -185,7 +133,6 @@ class State(Kind):
                        session_id is not null and not exists (
                            select 1 from sessions where sessions.tenant = :tenant and sessions.id = state.session_id)))""",
         ),
-        *STATE_INDEX.checks,
     )
     findable = STATE_INDEX
 
@@ -245,7 +192,6 @@ class State(Kind):
         """
         canonical.name(key, "key", self._settings.masking)
         raw = canonical.dump(value, "value", limits.MAX_STATE_BYTES, self._settings.masking)
-        texts = _searchable_texts(raw)
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")
         if ttl is not None:
@@ -269,9 +215,7 @@ class State(Kind):
                 current = self._find(tx, place["area"], key)
                 actual = 0 if current is None else current.version
                 raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
-            owned = OwnedKey(place["area"], key, place["owner"], place["session"])
-            rows = _index_rows(owned, texts, tx.now, row[4])
-            self._services.index.replace(tx, self.name, index_id(owned.area, key), rows)
+            self._mark(tx, place, key)
             return _item(row)
 
         return self._write("set", work, row=self._row(area, key))
@@ -337,22 +281,22 @@ class State(Kind):
             canonical.check_integer(if_version, "if_version")
 
         def work(tx: Transaction) -> None:
-            place = self._place(tx, area)["area"]
+            place = self._place(tx, area)
             removed = tx.run(
                 """delete from state where tenant = :tenant and area = :area and key = :key
                    and version = coalesce(:version, version) and (expires_at is null or expires_at > :now)""",
-                area=place,
+                area=place["area"],
                 key=key,
                 version=if_version,
             )
             if not removed:
-                current = self._find(tx, place, key)
+                current = self._find(tx, place["area"], key)
                 if current is None:
                     raise NotFound(what="state", id=key)
                 raise WrongVersion(
                     what="state", id=key, actual=current.version, expected=if_version
                 )
-            self._services.index.remove(tx, self.name, index_id(place, key))
+            self._mark(tx, place, key)
 
         self._write("remove", work, row=self._row(area, key))
 
@@ -432,6 +376,11 @@ class State(Kind):
     def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
         row = tx.one(_SELECT_ITEM, area=area, key=key)
         return _item(row) if row else None
+
+    def _mark(self, tx: Transaction, place: Mapping[str, Any], key: str) -> None:
+        """Note in the index that a key was changed or removed."""
+        mark = IndexMark(owner_of(place["owner"]), self.name, index_id(place["area"], key))
+        self._services.index.mark(tx, [mark])
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
         """Return the stored area, its user or session, and the user who owns it."""

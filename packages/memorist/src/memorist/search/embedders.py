@@ -18,7 +18,6 @@ from memorist.base.settings import Settings
 from memorist.search.onnx_embedder import PACKAGE, ConversationEncoder, EmbedderInput, OnnxEmbedder
 from memorist.search.service_embedder import OPENAI_BASE_URL, ServiceEmbedder
 from memorist.search.static_embedder import StaticEmbedder
-from memorist.storage.tables import Check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,32 +29,6 @@ if TYPE_CHECKING:
 Family = Literal["static", "strong", "encoder"]
 """Quality of an embedder's scores: `static` ones know words, `strong` ones sentences, and memorist's
 own `encoder` knows conversations."""
-CHECKS = (
-    Check(
-        "all vectors of a model have the same length (`memorist reindex`, then `memorist jobs`)",
-        """select model from search_vectors where tenant = :tenant group by model
-           having min(length(vector)) <> max(length(vector)) or min(length(vector)) = 0""",
-    ),
-    Check(
-        "rows up to the mark of the jobs have a vector (`memorist reindex`, then `memorist jobs`)",
-        """select kind || ' ' || id || ' ' || seq from search_items
-           where tenant = :tenant and number <= coalesce((
-               select number from search_embedded where tenant = :tenant and model <> ''), 0)
-           and 0 = (select count(*) from search_vectors where search_vectors.tenant = :tenant
-                    and search_vectors.number = search_items.number
-                    and model || ' ' || cast(length(vector) as {text}) = (
-                        select model from search_embedded where tenant = :tenant))
-           and 0 = (select count(*) from search_failures where search_failures.tenant = :tenant
-                    and search_failures.number = search_items.number)
-           limit 100""",
-    ),
-    Check(
-        "every vector belongs to a row of the index",
-        """select 'a vector for row ' || search_vectors.number || ', which is not there' from search_vectors
-           left join search_items on search_items.tenant = :tenant and search_items.number = search_vectors.number
-           where search_vectors.tenant = :tenant and search_items.number is null limit 100""",
-    ),
-)
 
 
 class Embedder(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from memorist.base import clock
-from memorist.search.candidates import Candidate, Corpus, DigestColumns, packed_word_hash
+from memorist.search.candidates import Candidates, Corpus
 from memorist.search.question import Question
 
 if TYPE_CHECKING:
@@ -27,12 +27,10 @@ NEIGHBOUR_WEIGHTS = {-1: 0.6, 1: 0.4, -2: 0.4, 2: 0.2}  # by distance; earlier t
 ANSWERING_ROLES = frozenset(("assistant", "tool"))
 
 
-def measure(
-    question: Question, candidates: Sequence[Candidate], corpus: Corpus
-) -> dict[str, Array]:
+def measure(question: Question, candidates: Candidates, corpus: Corpus) -> dict[str, Array]:
     """Return the features by name."""
     table = _FeatureTable(candidates)
-    counts = table.words.of(question.words)
+    counts = table.count_words(question.words)
     rarity = _word_rarity(question, corpus)
     features: dict[str, Array] = {}
     _add_text_features(features, question, table, counts, rarity)
@@ -51,45 +49,20 @@ def measure(
 class _FeatureTable:
     """The candidates as columns, one value per candidate."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, candidates: Candidates) -> None:
         import numpy as np
 
-        columns = zip(*candidates, strict=True)
-        _, kinds, ids, seqs, times, packed_digests, roles, authors, cosines = columns
-        digests = DigestColumns(packed_digests)
         self.count = len(candidates)
-        self.records = list(zip(kinds, ids, strict=True))
-        self.seq = np.array(seqs, np.int64)
-        self.at = np.array(times, float)
-        self.authors = authors
-        self.is_answer = np.array([role in ANSWERING_ROLES for role in roles], float)
-        self.cosines = np.array(cosines, float)  # NaN if unknown
-        self.words = _WordCounts(digests)
-        self.lengths = digests.length
-        self.asks = digests.has_question
-        self.question_words = digests.question_words
-
-
-class _WordCounts:
-    """The occurrences of words in the candidates."""
-
-    def __init__(self, digests: DigestColumns) -> None:
-        import numpy as np
-
-        self._count = len(digests.distinct)
-        self._words = digests.hashes
-        self._occurrences = digests.counts
-        self._candidate = np.repeat(np.arange(self._count), digests.distinct)
-
-    def of(self, words: Sequence[str]) -> Array:
-        """Return the occurrences of words: a row for each candidate, a column for each word."""
-        import numpy as np
-
-        occurrences = np.zeros((self._count, len(words)))
-        for column, word in enumerate(words):
-            places = np.flatnonzero(self._words == packed_word_hash(word))
-            occurrences[self._candidate[places], column] = self._occurrences[places]
-        return occurrences
+        self.records = [(key.kind, key.id) for key in candidates.keys]
+        self.seq = np.array([key.seq for key in candidates.keys], np.int64)
+        self.at = np.array(candidates.at, float)
+        self.authors = candidates.authors
+        self.is_answer = np.array([role in ANSWERING_ROLES for role in candidates.roles], float)
+        self.cosines = candidates.cosines
+        self.count_words = candidates.count_words
+        self.lengths = candidates.lengths
+        self.asks = candidates.has_question
+        self.question_words = candidates.question_words
 
 
 def _word_rarity(question: Question, corpus: Corpus) -> Array:
@@ -136,7 +109,7 @@ def _add_text_features(
     features["asks the same"] = _asks_the_same(question, table, counts, features["coverage"])
     quoted = np.zeros(table.count)
     for phrase in question.phrases:
-        quoted = np.maximum(quoted, (table.words.of(phrase) > 0).sum(axis=1) / len(phrase))
+        quoted = np.maximum(quoted, (table.count_words(phrase) > 0).sum(axis=1) / len(phrase))
     features["quoted"] = quoted
 
 

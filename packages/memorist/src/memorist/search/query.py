@@ -1,8 +1,9 @@
 """One search, from the words of a question to ranked hits.
 
-A search takes two reads. The first finds rows by words, and the authors of those rows. Then the
-question is parsed and embedded outside of any transaction. The second read finds rows by meaning,
-loads everything that is to be scored, and ranks it.
+A search takes two reads. The first opens a view of the documents in one snapshot and finds some by
+their words. Then the question is parsed, with the authors of these documents, and embedded outside
+of any transaction. It finds more by meaning and ranks them in memory. The second read gets the
+records of the hits, which is also the check that they still exist and may be seen.
 
 memorist's own encoder needs no authors, so it embeds the question in a thread during the first read.
 """
@@ -10,35 +11,38 @@ memorist's own encoder needs no authors, so it embeds the question in a thread d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from memorist.base import clock
 from memorist.base.errors import ModelError, SettingsError
 from memorist.search import question, ranking, words
-from memorist.search.candidates import Candidate, Corpus, is_current, recent_digest
+from memorist.search.block import DocumentKey
+from memorist.search.candidates import Candidates, Corpus
 from memorist.search.embedders import Embedder, Family, embed_texts
-from memorist.search.index import Index
+from memorist.search.fresh import documents_of
 from memorist.search.question import Question
 from memorist.search.ranking import Ranked
-from memorist.search.retrieval import IndexReader, only_separate_kinds
-from memorist.search.search_engine import CandidateRow, SearchFilter
+from memorist.search.search_document import Findable, SearchDocument
+from memorist.search.segment import word_hash
+from memorist.search.view import SearchFilter, SearchView, ViewPlace, only_separate_kinds, rarity
 from memorist.storage.database import Transaction
 
 if TYPE_CHECKING:
-    from memorist.search.search_engine import Vector
+    from memorist.search.vectors import Vector
 
 DEPTH = 100
-"""Rows from each retriever."""
+"""Documents from each retriever."""
 EXPANDED = 12
-"""Best rows of each retriever whose neighbours become candidates too."""
+"""Best documents of each retriever whose neighbours become candidates too."""
 NEIGHBOUR_REACH = 2
 SEPARATE_DEPTH = 30
-"""Rows from each retriever for the kinds that are ranked separately; few of them become hits."""
+"""Documents from each retriever for the kinds that are ranked separately; few of them become hits."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +74,20 @@ class Hit:
 class WordMatches:
     """Result of the first read."""
 
+    view: SearchView
+    filter: SearchFilter
     words: Sequence[str]
-    rows: Sequence[CandidateRow]
+    places: Sequence[ViewPlace]  # most promising first
     corpus: Corpus
     depth: int = DEPTH
-    separate_rows: Sequence[CandidateRow] = ()  # of the kinds that are ranked separately
-    separate_corpus: Corpus | None = None  # with them; None if the scope has no rows of these kinds
+    separate_places: Sequence[ViewPlace] = ()  # of the kinds that are ranked separately
+    separate_corpus: Corpus | None = None  # with them; None if the scope has no such documents
 
 
 @dataclass(frozen=True)
 class Query:
     """A question that was parsed and embedded."""
 
-    filter: SearchFilter
     matches: WordMatches
     question: Question
     vector: Vector | None
@@ -90,21 +95,50 @@ class Query:
     family: Family
     legs: Mapping[str, str]  # for each retriever whether it ran, or why not
 
+    @property
+    def view(self) -> SearchView:
+        """The documents that it searches."""
+        return self.matches.view
+
+    @property
+    def filter(self) -> SearchFilter:
+        """The documents that may be hits."""
+        return self.matches.filter
+
+    def narrowed(self, filter: SearchFilter, depth: int | None = None) -> Query:
+        """Return the query with another filter, or to another depth; it is not embedded again."""
+        depth = self.matches.depth if depth is None else depth
+        matches = match_words(self.view, self.question.text, filter, depth)
+        return replace(self, matches=matches)
+
 
 def match_words(
-    tx: Transaction, index: Index, text: str, filter: SearchFilter, depth: int = DEPTH
+    view: SearchView, text: str, filter: SearchFilter, depth: int = DEPTH
 ) -> WordMatches:
-    """Do the first read: find rows by the words of the question."""
-    engine = index.engine
+    """Find documents by the words of a question: those with the rarest words first."""
     terms = words.query_words(text)
-    matches = engine.matching(tx, terms, filter, depth)
-    corpus = Corpus(max(matches.extent, len(matches.rows)), matches.document_frequencies)
+    hashes = [word_hash(term) for term in terms]
+    whole = replace(filter, kinds=None, session=None, since=None, until=None, place=None)
+    every = view.allowed(replace(whole, separate_kinds=()))
+    # Kinds that are ranked separately must not change the statistics of the others.
+    counted = view.allowed(whole) if filter.separate_kinds else every
+    frequencies = view.count_documents(hashes, counted)
+    extent = sum(int(mask.sum()) for mask in counted)
+    weights = [rarity(frequency, extent) for frequency in frequencies]
+    places = view.weigh_words(hashes, weights, view.allowed(filter), depth)
+    corpus = Corpus(max(extent, len(places)), frequencies)
+    separate_places: Sequence[ViewPlace] = ()
     separate_corpus = None
-    if matches.separate_extent:
-        separate_corpus = Corpus(
-            corpus.count + matches.separate_extent, matches.all_document_frequencies
-        )
-    return WordMatches(terms, matches.rows, corpus, depth, matches.separate_rows, separate_corpus)
+    every_extent = sum(int(mask.sum()) for mask in every)
+    if every_extent > extent:
+        all_frequencies = view.count_documents(hashes, every)
+        separate_corpus = Corpus(every_extent, all_frequencies)
+        separate_filter = only_separate_kinds(filter)
+        if separate_filter.kinds:
+            weights = [rarity(frequency, every_extent) for frequency in all_frequencies]
+            masks = view.allowed(separate_filter)
+            separate_places = view.weigh_words(hashes, weights, masks, depth)
+    return WordMatches(view, filter, terms, places, corpus, depth, separate_places, separate_corpus)
 
 
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
@@ -131,7 +165,6 @@ def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | No
 def prepare_query(
     text: str,
     now: int,
-    filter: SearchFilter,
     matches: WordMatches,
     embedder: Embedder | None,
     embedding: Future[Vector] | None = None,
@@ -142,7 +175,8 @@ def prepare_query(
 
     embedding: the result of `start_embedding`
     """
-    authors = {row.author for row in matches.rows if row.author}
+    view = matches.view
+    authors = {author for place in matches.places if (author := view.text(place, "author"))}
     parsed = question.parse_question(text, now=now, authors=authors)
     by_words = "ran"
     vector = None
@@ -163,130 +197,139 @@ def prepare_query(
         else:
             model = embedder.identity
             family = embedder.family
-            by_vectors = f"ran: {model}"
+            by_vectors = f"ran: {embedder.identity}"
     legs = {"words": by_words, "vectors": by_vectors}
-    return Query(filter, matches, parsed, vector, model, family, legs)
+    if view.problems:
+        legs["index"] = "; ".join(view.problems)
+    return Query(matches, parsed, vector, model, family, legs)
 
 
-def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
-    """Do the second read: find rows by meaning, add neighbours, rank all candidates."""
-    engine = index.engine
-    by_words = {row.number: row for row in query.matches.rows}
-    nearest = []
+def run_query(
+    tx: Transaction, findables: Mapping[str, Findable], query: Query, limit: int
+) -> list[Hit]:
+    """Find documents by meaning, add neighbours, rank all candidates, and read the records of hits."""
+    view = query.view
+    masks = view.allowed(query.filter)
+    by_words = dict.fromkeys(query.matches.places)
+    nearest: dict[ViewPlace, float] = {}
     if query.vector is not None:
-        nearest = engine.nearest(tx, query.vector, query.model, query.filter, query.matches.depth)
-    by_vectors = {row.number: row for row, _ in nearest}
-    cosines = {row.number: cosine for row, cosine in nearest}
-
-    rows = by_words | by_vectors
-    best = [*query.matches.rows[:EXPANDED], *[row for row, _ in nearest[:EXPANDED]]]
-    for row in engine.rows_with_neighbours(tx, best, NEIGHBOUR_REACH):
-        rows.setdefault(row.number, row)
-    if query.vector is not None:
-        others = [number for number in rows if number not in cosines]
-        user = query.filter.user
-        cosines |= engine.cosines_in_memory(tx, query.vector, query.model, user, others)
-        others = [number for number in others if number not in cosines]
-        cosines |= engine.cosines(tx, query.vector, query.model, others)
-
-    complete = _with_digests(tx, engine, rows)
-    candidates = [
-        Candidate(
-            number=number,
-            kind=kind,
-            id=id,
-            seq=seq,
-            at=at,
-            digest=digest or b"",
-            role=role,
-            author=author,
-            cosine=cosines.get(number),
-        )
-        for number, kind, id, seq, _, at, _, _, role, author, digest in complete.values()
-    ]
-    allowed = _allowed_numbers(complete.values(), query.filter, tx.now)
+        nearest = view.nearest(query.vector, masks, query.matches.depth)
+    best = [*islice(by_words, EXPANDED), *islice(nearest, EXPANDED)]
+    around = view.neighbours(best, NEIGHBOUR_REACH)
+    places = list(dict.fromkeys([*by_words, *nearest, *around]))
+    ordered, candidates = view.candidates(places, query.vector)
+    wanted = {n for n, (part, document) in enumerate(ordered) if masks[part][document]}
     ranked = ranking.rank(
-        query.question, candidates, query.matches.corpus, family=query.family, wanted=allowed
+        query.question, candidates, query.matches.corpus, family=query.family, wanted=wanted
     )
-
-    # A long record has several rows: only the best one becomes a hit.
-    records: dict[tuple[str, str, int], Ranked] = {}
-    for entry in ranked:
-        row = rows[entry.number]
-        records.setdefault((row.kind, row.id, row.seq), entry)
-        if len(records) == limit:
-            break
-    items = {
-        item.number: item
-        for item in engine.items_with_neighbours(tx, [rows[hit.number] for hit in records.values()])
-    }
-    # Rows that words found may have been deleted since the first read.
-    hits = [(items[hit.number], hit) for hit in records.values() if hit.number in items]
-    texts = {(item.kind, item.id, item.seq): item.text for item in items.values() if not item.part}
-    texts |= {(item.kind, item.id, item.seq): item.text for item, _ in hits}
-    retrievers = {"words": by_words, "vectors": by_vectors}
+    reader = _HitReader(tx, findables, query, ordered, candidates)
+    hits: list[tuple[Hit, ViewPlace]] = []
+    waiting = _best_of_records(ranked, candidates)
+    # A record may have been removed since the first read; then the next one takes its place.
+    while len(hits) < limit and (batch := list(islice(waiting, limit - len(hits)))):
+        hits += reader.read(batch)
+    legs: dict[str, Collection[ViewPlace]] = {"words": by_words, "vectors": nearest}
     return [
-        Hit(
-            kind=item.kind,
-            id=item.id,
-            seq=item.seq,
-            text=item.text,
-            at=clock.to_datetime(item.at),
-            score=entry.score,
-            author=item.author,
-            role=item.role,
-            title=item.title,
-            session=item.session,
-            legs=tuple(name for name, numbers in retrievers.items() if item.number in numbers),
-            why=entry.parts,
-            before=texts.get((item.kind, item.id, item.seq - 1), ""),
-            after=texts.get((item.kind, item.id, item.seq + 1), ""),
-            near=cosines.get(item.number),
-            same=len(entry.same),
-        )
-        for item, entry in hits
+        replace(hit, legs=tuple(name for name, found in legs.items() if place in found))
+        for hit, place in hits
     ]
 
 
-def run_separate_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
-    """Do the second read for the kinds that are ranked separately, if the search includes them."""
+def _best_of_records(ranked: Iterable[Ranked], candidates: Candidates) -> Iterator[Ranked]:
+    """Yield the best document of each record, best first; a long record has several."""
+    known: set[tuple[str, str, int]] = set()
+    for entry in ranked:
+        key = candidates.keys[entry.place]
+        if key[:3] not in known:
+            known.add(key[:3])
+            yield entry
+
+
+def run_separate_query(
+    tx: Transaction, findables: Mapping[str, Findable], query: Query, limit: int
+) -> list[Hit]:
+    """Do the second half for the kinds that are ranked separately, if the search includes them."""
     filter = only_separate_kinds(query.filter)
     corpus = query.matches.separate_corpus
     if not filter.kinds or corpus is None:
         return []
-    rows = query.matches.separate_rows[:SEPARATE_DEPTH]
-    matches = replace(query.matches, rows=rows, corpus=corpus, depth=SEPARATE_DEPTH)
-    return run_query(tx, index, replace(query, filter=filter, matches=matches), limit)
+    places = query.matches.separate_places[:SEPARATE_DEPTH]
+    matches = replace(
+        query.matches, filter=filter, places=places, corpus=corpus, depth=SEPARATE_DEPTH
+    )
+    return run_query(tx, findables, replace(query, matches=matches), limit)
 
 
-def _with_digests(
-    tx: Transaction, engine: IndexReader, rows: Mapping[int, CandidateRow]
-) -> Mapping[int, CandidateRow]:
-    """Return rows that all have digests: those that are not stored are computed."""
-    missing = [number for number, row in rows.items() if not is_current(row.digest)]
-    if not missing:
-        return rows
-    items = engine.items(tx, missing)
-    complete = {number: row for number, row in rows.items() if is_current(row.digest)}
-    for number, item in items.items():
-        digest = recent_digest(item.author, item.title, item.text, item.at)
-        complete[number] = rows[number]._replace(digest=digest)
-    return complete
+class _HitReader:
+    """Reads the records of hits."""
 
+    def __init__(
+        self,
+        tx: Transaction,
+        findables: Mapping[str, Findable],
+        query: Query,
+        places: Sequence[ViewPlace],
+        candidates: Candidates,
+    ) -> None:
+        self._tx = tx
+        self._findables = findables
+        self._query = query
+        self._places = places
+        self._candidates = candidates
 
-def _allowed_numbers(rows: Iterable[CandidateRow], filter: SearchFilter, now: int) -> set[int]:
-    """Return the numbers of the rows that may be hits.
+    def read(self, batch: Sequence[Ranked]) -> list[tuple[Hit, ViewPlace]]:
+        """Return the hits of those records that still exist and may be seen."""
+        sent = []
+        for kind, id, seq in {self._candidates.keys[entry.place][:3] for entry in batch}:
+            findable = self._findables[kind]
+            sent.append((findable, findable.send_between(self._tx, id, seq - 1, seq + 1)))
+        documents: dict[DocumentKey, SearchDocument] = {}
+        for findable, result in sent:
+            for document in documents_of(findable, result.rows()):
+                key = DocumentKey(document.kind, document.id, document.seq, document.part)
+                documents[key] = document
+        hits = []
+        for entry in batch:
+            key = self._candidates.keys[entry.place]
+            place = self._places[entry.place]
+            now = documents.get(key)
+            if now is not None and self._is_visible(now, place):
+                hits.append((self._hit(entry, now, documents), place))
+        return hits
 
-    Neighbours were not filtered when they were read, and a row may have expired since the first
-    read.
-    """
-    since = -math.inf if filter.since is None else filter.since
-    until = math.inf if filter.until is None else filter.until
-    boards = filter.boards
-    return {
-        number
-        for number, _, _, _, _, at, expires_at, board, _, _, _ in rows
-        if since <= at < until
-        and (board is None or boards is None or board in boards)
-        and (expires_at is None or expires_at > now)
-    }
+    def _is_visible(self, document: SearchDocument, place: ViewPlace) -> bool:
+        filter = self._query.filter
+        return (
+            document.owner == self._query.view.parts[place.part].owner
+            and (document.expires_at is None or document.expires_at > self._tx.now)
+            and (filter.agent is None or document.agent in (None, filter.agent))
+            and (filter.boards is None or document.board in (None, *filter.boards))
+        )
+
+    def _hit(
+        self,
+        entry: Ranked,
+        document: SearchDocument,
+        documents: Mapping[DocumentKey, SearchDocument],
+    ) -> Hit:
+        kind, id, seq, _ = self._candidates.keys[entry.place]
+        before = documents.get(DocumentKey(kind, id, seq - 1, 0))
+        after = documents.get(DocumentKey(kind, id, seq + 1, 0))
+        cosine = float(self._candidates.cosines[entry.place])
+        return Hit(
+            kind=kind,
+            id=id,
+            seq=seq,
+            text=document.text,
+            at=clock.to_datetime(self._candidates.at[entry.place]),
+            score=entry.score,
+            author=document.author,
+            role=document.role,
+            title=document.title,
+            session=document.session,
+            why=entry.parts,
+            before=before.text if before else "",
+            after=after.text if after else "",
+            near=None if math.isnan(cosine) else cosine,
+            same=len(entry.same),
+        )

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memorist.search import features
-from memorist.search.candidates import Candidate, Corpus, fingerprints
+from memorist.search.candidates import Candidates, Corpus
 from memorist.search.question import Question
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ for many things: their answers are usually spread over several sessions."""
 class Ranked:
     """A candidate in its place."""
 
-    number: int
+    place: int  # among the candidates
     score: float  # probability that it is wanted
-    same: tuple[int, ...]  # numbers of its near-duplicates
+    same: tuple[int, ...]  # places of its near-duplicates
     features: Sequence[str]
     contributions: Sequence[float]  # of each feature
 
@@ -67,7 +66,7 @@ def weights(family: str) -> Weights:
 
 def rank(
     question: Question,
-    candidates: Sequence[Candidate],
+    candidates: Candidates,
     corpus: Corpus,
     *,
     family: str = "static",
@@ -76,59 +75,59 @@ def rank(
     """Return the candidates, best first.
 
     family: the family of the embedder of the candidates' cosines, static, strong or encoder
-    wanted: the numbers of candidates to return; the others only count as neighbours
+    wanted: the places of candidates to return; the others only count as neighbours
     """
     import numpy as np
 
-    if not candidates:
+    if not len(candidates):
         return iter(())
-    # A fixed order, so that no floating-point sum depends on the order of arrival.
-    ordered = sorted(candidates, key=itemgetter(0))
-    has_vectors = any(candidate.cosine is not None for candidate in ordered)
+    has_vectors = not np.isnan(candidates.cosines).all()
     learned = weights(family if has_vectors else "words")
-    measured = features.measure(question, ordered, corpus)
+    measured = features.measure(question, candidates, corpus)
     names = [name for name in learned.signals if name in measured]
     values = np.array([measured[name] for name in names])
     values -= values.mean(axis=1, keepdims=True)
     values *= np.array([learned.signals[name] for name in names])[:, None]
     contributions = values.T
     scores = contributions.sum(axis=1).round(9)
-    calibration = np.stack(list(calibration_features(scores, measured, ordered).values()), axis=1)
+    calibration = np.stack(
+        list(calibration_features(scores, measured, candidates.cosines).values()), axis=1
+    )
     log_odds = calibration @ np.array(list(learned.chance.values()))
     if question.many:
-        penalties = same_session_penalties(ordered, _sort_by_score(ordered, scores))
+        penalties = same_session_penalties(candidates, _sort_by_score(candidates, scores))
         names.append("same session")
         contributions = np.column_stack((contributions, penalties))
         scores = (scores + penalties).round(9)
 
-    order = _sort_by_score(ordered, scores)
-    places = [place for place in order if wanted is None or ordered[place].number in wanted]
+    order = _sort_by_score(candidates, scores)
+    places = [place for place in order if wanted is None or place in wanted]
     # No candidate may be likelier than the one before it.
     probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
     probability = dict(zip(places, probabilities.tolist(), strict=True))
     return (
         Ranked(
-            ordered[place].number,
+            place,
             probability[place],
             tuple(same),
             names,
             contributions[place].tolist(),
         )
-        for place, same in _fold_duplicates(ordered, places, keep_all=question.many)
+        for place, same in _fold_duplicates(candidates, places, keep_all=question.many)
     )
 
 
-def _sort_by_score(ordered: Sequence[Candidate], scores: Array) -> list[int]:
+def _sort_by_score(candidates: Candidates, scores: Array) -> list[int]:
     """Return the places of candidates, the highest score first; of equal ones the latest first."""
     import numpy as np
 
-    newest_first = -np.arange(len(ordered))  # they are ordered by number
-    latest_first = np.array([-candidate.at for candidate in ordered])
+    newest_first = -np.arange(len(candidates))  # they are ordered by time and name
+    latest_first = -np.array(candidates.at)
     order: list[int] = np.lexsort((newest_first, latest_first, -scores)).tolist()
     return order
 
 
-def same_session_penalties(candidates: Sequence[Candidate], order: Iterable[int]) -> Array:
+def same_session_penalties(candidates: Candidates, order: Iterable[int]) -> Array:
     """Return the penalty of each candidate for better ones of the same session or document.
 
     order: the places of the candidates, best first
@@ -138,14 +137,14 @@ def same_session_penalties(candidates: Sequence[Candidate], order: Iterable[int]
     better = np.zeros(len(candidates))
     better_count: Counter[tuple[str, str]] = Counter()
     for place in order:
-        record = (candidates[place].kind, candidates[place].id)
+        record = (candidates.keys[place].kind, candidates.keys[place].id)
         better[place] = better_count[record]
         better_count[record] += 1
     return SAME_SESSION_WEIGHT * better
 
 
 def calibration_features(
-    scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]
+    scores: Array, measured: Mapping[str, Array], cosines: Array
 ) -> dict[str, Array]:
     """Return the features that turn a score into a probability.
 
@@ -160,7 +159,7 @@ def calibration_features(
     missing = max(TYPICAL_CANDIDATES - len(scores), 0)
     total = np.exp(scores - highest).sum() + missing * np.exp(scores.mean() - highest)
     share = scores - highest - np.log(total)
-    near = np.array([candidate.cosine or 0.0 for candidate in ordered])
+    near = np.nan_to_num(cosines)
     coverage = measured["coverage"]
     ones = np.ones(len(scores))
     few = missing / TYPICAL_CANDIDATES
@@ -179,26 +178,25 @@ def calibration_features(
 
 
 def _fold_duplicates(
-    ordered: Sequence[Candidate], places: Sequence[int], *, keep_all: bool
+    candidates: Candidates, places: Sequence[int], *, keep_all: bool
 ) -> list[tuple[int, Sequence[int]]]:
-    """Return the places in order, each with the numbers of its duplicates behind it.
+    """Return the places in order, each with the places of its duplicates behind it.
 
     A duplicate is the same text by the same author in a conversation. Other kinds are never
     folded: two keys may have the same value. A question for many answers keeps all.
     """
-    texts = fingerprints([candidate.digest for candidate in ordered])
+    texts = candidates.fingerprints
     if keep_all or len(set(texts)) == len(texts):
         return [(place, ()) for place in places]
     first: dict[tuple[str, int], list[int]] = {}
     folded: list[tuple[int, Sequence[int]]] = []
     for place in places:
-        candidate = ordered[place]
         duplicates: list[int] = []
-        if candidate.kind == "messages" and texts[place]:
-            author = candidate.author or candidate.role
+        if candidates.keys[place].kind == "messages" and texts[place]:
+            author = candidates.authors[place] or candidates.roles[place]
             leader = first.setdefault((author, texts[place]), duplicates)
             if leader is not duplicates:
-                leader.append(candidate.number)
+                leader.append(place)
                 continue
         folded.append((place, duplicates))
     return folded

@@ -1,295 +1,297 @@
-"""Reindexing: add missing rows to the index, after a migration or an import.
+"""Compare the index of a tenant with its records, and mark what differs.
 
-If the text analysis has changed, or words were lost, rows are analysed again and keep their numbers
-and vectors.
-
-All other writes index their records themselves, so this runs beside any number of writers. A batch
-is read and analysed outside of any write. Then its records are locked, and only those that are
-unchanged and still missing are added.
+After an import or a migration the index lacks records; after damage it may lack anything. What
+differs is marked as fresh: searches read it at once, and the index job takes it into segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import hashlib
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
-from memorist.base.errors import Busy, ReadTooLong, SettingsError, StorageError, Unreachable
-from memorist.search import words as analysis
-from memorist.search.candidates import digest
+from memorist.search import fresh
+from memorist.search.fresh import documents_of
 from memorist.search.index import Index
-from memorist.search.retrieval import index_terms
-from memorist.search.search_engine import IndexRow
-from memorist.storage.contents.blobs import Blobs
-from memorist.storage.database import Database, Row, Transaction
+from memorist.search.indexer import lock_owner
+from memorist.search.owner_index import OWNER, IndexCache, OwnerIndex, read_state
+from memorist.search.search_document import Findable, IndexMark, SearchDocument
+from memorist.search.segment import ANALYSIS
+from memorist.search.view import without_changed
+from memorist.storage.database import Database, Transaction
 from memorist.storage.tables import Check
 
-ROWS_PER_WRITE = 200
-_MAX_REPORTED = 200
-_BEGINNING = 16 << 10
-_REMOVE = "delete from search_items where tenant = :tenant and number = :number"
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Hashes = NDArray[np.uint64]
+
+RECORDS_PER_READ = 500
+MARKS_PER_WRITE = 500
+OWNERS_PER_READ = 500
+MAX_REPORTED = 200
+ALL_MARKS = 1 << 30
 _ROUND = "select round from search_behind where tenant = :tenant"
-_DONE = "delete from search_behind where tenant = :tenant and round = :round and old = 0"
-_OLD = """select number from search_items where tenant = :tenant
-    and number <= (select old from search_behind where tenant = :tenant) order by number desc limit :size"""
-_UP_TO = "update search_behind set old = :number where tenant = :tenant and old > :number"
-Place = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Findable:
-    """Functions that find and index the records of a kind.
-
-    start:   a key before the first one
-    lacking: return records without rows, by key, after a key; each row starts with its key
-    stray:   return rows of the index without a record: number and description
-    hold:    lock records until the commit
-    items:   return the items of a record, given the beginning of its stored content
-    content: return user and digest of a record's stored content, if the kind has one
-    """
-
-    kind: str
-    start: Place
-    lacking: Callable[[Transaction, Place, int], Sequence[Row]]
-    stray: Callable[[Transaction, int], Sequence[Row]]
-    hold: Callable[[Transaction, Sequence[Place]], None]
-    items: Callable[[Row, str], Sequence[IndexRow]]
-    content: Callable[[Row], tuple[str, str]] | None = None
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """Checks that the index has every record, and nothing else (P12, P13)."""
-        return (
-            Check(
-                f"the index has all rows of {self.kind} (`memorist reindex` adds missing ones)",
-                find=self._missing,
-            ),
-            Check(
-                f"the index has no rows of {self.kind} that do not exist",
-                find=lambda tx: [r[1] for r in self.stray(tx, _MAX_REPORTED)],
-            ),
-        )
-
-    def key(self, row: Row) -> Place:
-        """Return the key of a row."""
-        return tuple(row[: len(self.start)])
-
-    def _missing(self, tx: Transaction) -> Sequence[str]:
-        wrong = (" ".join(map(str, self.key(row))) for row in self._each(tx) if self.items(row, ""))
-        return list(islice(wrong, _MAX_REPORTED))
-
-    def _each(self, tx: Transaction) -> Iterator[Row]:
-        after = self.start
-        while rows := self.lacking(tx, after, ROWS_PER_WRITE):
-            yield from rows
-            after = self.key(rows[-1])
+_DONE = "delete from search_behind where tenant = :tenant and round = :round"
+_OWNERS = """select owner from index_owners where tenant = :tenant and owner > :after
+    union select owner from fresh_records where tenant = :tenant and owner > :after
+    union select owner from fresh_sessions where tenant = :tenant and owner > :after
+    order by 1 limit :limit"""
+_REMOVE_SEGMENT = (
+    "delete from index_segments where tenant = :tenant and owner = :owner and id = :id"
+)
+_REMOVE_VECTORS = """delete from index_vectors
+    where tenant = :tenant and owner = :owner and id = :id"""
+_RAISE = """update index_owners set generation = generation + 1, embedded = ''
+    where tenant = :tenant and owner = :owner"""
+_FAILED = "select number from index_failures where tenant = :tenant and owner = :owner"
+_LOCK_SESSION = "select 1 from sessions where tenant = :tenant and id = :id"
+_FRESH_FROM = """update sessions set fresh_from = :first
+    where tenant = :tenant and id = :id and (fresh_from is null or fresh_from > :first)"""
+_MARK_SESSION = """insert into fresh_sessions (tenant, owner, session_id, first_seq)
+    select :tenant, :owner, :id, :first from sessions where tenant = :tenant and id = :id
+    on conflict (tenant, owner, session_id) do update
+    set first_seq = case when fresh_sessions.first_seq < excluded.first_seq
+                         then fresh_sessions.first_seq else excluded.first_seq end"""
 
 
 @dataclass(frozen=True)
 class Reindexed:
-    """Number of rows that were added, removed, and analysed again."""
+    """Number of documents that were added to the index and removed from it."""
 
     added: int = 0
     removed: int = 0
-    reworded: int = 0
 
     def __add__(self, other: Reindexed) -> Reindexed:
-        return Reindexed(
-            self.added + other.added, self.removed + other.removed, self.reworded + other.reworded
-        )
+        return Reindexed(self.added + other.added, self.removed + other.removed)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Documents that the index lacks, and documents that it has without a record."""
+
+    missing: Sequence[IndexMark] = ()
+    stray: Sequence[IndexMark] = ()
 
 
 def is_behind(tx: Transaction) -> bool:
-    """Return whether something is left to do in the index of a tenant."""
+    """Return whether the index of a tenant lacks records."""
     return tx.one(_ROUND) is not None
 
 
-def lacks_only_upkeep(tx: Transaction) -> bool:
-    """Return whether only upkeep is left."""
-    return tx.one(f"{_ROUND} and round = 0 and old = 0") is not None
+def checks(findables: Mapping[str, Findable]) -> tuple[Check, ...]:
+    """Return the checks of the index for `verify` (P12, P13)."""
+
+    def names(marks: Sequence[IndexMark]) -> list[str]:
+        return [
+            f"{mark.kind} {mark.id}" + (f" {mark.seq}" if mark.seq else "")
+            for mark in marks[:MAX_REPORTED]
+        ]
+
+    return (
+        Check(
+            "the index has all records (`memorist reindex` adds missing ones)",
+            find=lambda tx: names(compare(tx, findables).missing),
+        ),
+        Check(
+            "the index has no records that do not exist (`memorist reindex` removes them)",
+            find=lambda tx: names(compare(tx, findables).stray),
+        ),
+        Check(
+            "the segments and vectors of the index are whole (`memorist reindex` repairs them)",
+            find=_damage,
+        ),
+        Check(
+            "documents whose owner is embedded have a vector (`memorist reindex`, then `memorist jobs`)",
+            find=_without_vector,
+        ),
+    )
+
+
+def compare(tx: Transaction, findables: Mapping[str, Findable]) -> Difference:
+    """Compare the documents of all records with those of the index, by their hashes."""
+    import numpy as np
+
+    recorded = array("Q")
+    for _, hash in _recorded(tx, findables):
+        recorded.append(hash)
+    indexed = array("Q")
+    for _, hash in _indexed(tx, findables):
+        indexed.append(hash)
+    has = np.frombuffer(recorded, np.uint64) if recorded else np.zeros(0, np.uint64)
+    knows = np.frombuffer(indexed, np.uint64) if indexed else np.zeros(0, np.uint64)
+    missing = set(np.setdiff1d(has, knows).tolist())
+    stray = set(np.setdiff1d(knows, has).tolist())
+    return Difference(
+        [mark for mark, hash in _recorded(tx, findables) if hash in missing] if missing else [],
+        [mark for mark, hash in _indexed(tx, findables) if hash in stray] if stray else [],
+    )
+
+
+def _recorded(
+    tx: Transaction, findables: Mapping[str, Findable]
+) -> Iterator[tuple[IndexMark, int]]:
+    """Yield the documents of all records."""
+    for findable in findables.values():
+        after = findable.first
+        while rows := findable.read_after(tx, after, RECORDS_PER_READ):
+            for document in documents_of(findable, rows):
+                if document.expires_at is None or document.expires_at > tx.now:
+                    yield _mark(document), _hash(document)
+            after = findable.row_key(rows[-1])
+
+
+def _indexed(tx: Transaction, findables: Mapping[str, Findable]) -> Iterator[tuple[IndexMark, int]]:
+    """Yield the documents of the index, fresh ones included."""
+    import numpy as np
+
+    for each in _each_owner(tx):
+        marked = fresh.marks(fresh.send_marks(tx, each.owner, ALL_MARKS), ALL_MARKS)
+        now = fresh.read_documents(tx, findables, each.owner, marked)
+        for document in now.documents:
+            yield _mark(document), _hash(document)
+        for (block, alive), ids in zip(each.blocks, each.block_ids, strict=True):
+            mask = without_changed(block, alive, now.replaced).copy()
+            expires = block.columns["expires"]
+            mask &= (expires == 0) | (expires > tx.now)
+            start = 0
+            for id in ids:
+                segment = each.segments[id].segment
+                if segment.analysis != ANALYSIS:  # its documents are to be analysed again
+                    mask[start : start + segment.size] = False
+                start += segment.size
+            for place in np.flatnonzero(mask).tolist():
+                key = block.key(place)
+                mark = IndexMark(each.owner, key.kind, key.id, key.seq)
+                yield mark, _key_hash(each.owner, *key)
+
+
+def _mark(document: SearchDocument) -> IndexMark:
+    return IndexMark(document.owner, document.kind, document.id, document.seq)
+
+
+def _hash(document: SearchDocument) -> int:
+    return _key_hash(document.owner, document.kind, document.id, document.seq, document.part)
+
+
+def _key_hash(*key: object) -> int:
+    name = "\0".join(map(str, key)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
+
+
+def _each_owner(tx: Transaction) -> Iterator[OwnerIndex]:
+    """Yield the indexes of all owners, without keeping them in memory."""
+    after = ""
+    while owners := [row[0] for row in tx.all(_OWNERS, after=after, limit=OWNERS_PER_READ)]:
+        for owner in owners:
+            state = read_state(tx.all(OWNER, owner=owner))
+            yield IndexCache(0).load(tx, {owner: state}, state.embedded)[0]
+        after = owners[-1]
+
+
+def _damage(tx: Transaction) -> list[str]:
+    return [
+        f"{what} {id} of owner {each.owner}"
+        for each in _each_owner(tx)
+        for what, ids in (("segment", each.damaged), ("vectors", each.damaged_vectors))
+        for id in ids
+    ][:MAX_REPORTED]
+
+
+def _without_vector(tx: Transaction) -> list[str]:
+    """Return documents that should have a vector and have none."""
+    import numpy as np
+
+    names: list[str] = []
+    for each in _each_owner(tx):
+        if not each.state.embedded or each.vectors is None:
+            continue
+        failed = {number for (number,) in tx.all(_FAILED, owner=each.owner)}
+        for block, alive in each.blocks:
+            numbers = block.columns["number"]
+            lacks = alive & (each.vectors.rows_of(numbers) < 0)
+            for place in np.flatnonzero(lacks).tolist():
+                if int(numbers[place]) not in failed:
+                    key = block.key(place)
+                    names.append(f"{key.kind} {key.id} {key.seq}")
+        if len(names) >= MAX_REPORTED:
+            break
+    return names[:MAX_REPORTED]
 
 
 class Reindexer:
-    """Reindexes one tenant; calls `progress` with the number of rows after each step."""
+    """Completes the index of one tenant; calls `progress` with the number of marked documents."""
 
     def __init__(
         self,
         database: Database,
         index: Index,
-        blobs: Blobs,
+        findables: Mapping[str, Findable],
         tenant: str,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int], None],
     ) -> None:
         self._database = database
         self._index = index
-        self._blobs = blobs
+        self._findables = findables
         self._tenant = tenant
-        self._progress = progress or (lambda added: None)
+        self._progress = progress
 
-    def run(self, kinds: Iterable[Findable]) -> Reindexed:
-        """Add missing rows and remove stray ones; then the tenant is no longer behind."""
+    def run(self) -> Reindexed:
+        """IndexMark what differs from the records; then the tenant is no longer behind."""
         unfinished = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
-        total = Reindexed()
-        for things in kinds:
-            # Records that changed between read and write are left for the next round.
-            while added := self._once(things):
-                total += Reindexed(added)
-            while removed := self._database.write(
-                self._tenant, partial(_tidy, things=things), long=True
-            ):
-                total += Reindexed(0, removed)
-        total += Reindexed(0, 0, self._reword_outdated())
-        self._add_digests()
-        if unfinished is not None:
-            self._finish(unfinished[0])
-        return total
-
-    def run_upkeep(self) -> None:
-        """Store missing digests, which a search does not need."""
-        self._add_digests()
-        self._finish(0)
-
-    def _finish(self, round: int) -> None:
-        """Note that the tenant is complete.
-
-        An import that started meanwhile has raised the round; then nothing is deleted here.
-        """
-        self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=round))
-
-    def mend(self) -> Reindexed:
-        """Restore lost words, and remove those of deleted rows. Reads every word."""
-        total = 0
-        while lost := self._database.read(self._tenant, self._index.engine.lost, long=True):
-            done = sum(
-                self._reword(lost[n : n + ROWS_PER_WRITE])
-                for n in range(0, len(lost), ROWS_PER_WRITE)
-            )
-            total += done
-            if not done:  # the rows were removed meanwhile
-                break
-        return Reindexed(
-            0, self._database.write(self._tenant, self._index.engine.sweep, long=True), total
+        self._remove_damage()
+        difference = self._database.read(
+            self._tenant, lambda tx: compare(tx, self._findables), long=True
         )
+        messages: dict[tuple[str, str], int] = {}
+        others = list(difference.stray)
+        for mark in difference.missing:
+            if mark.kind == "messages":
+                key = (mark.owner, mark.id)
+                messages[key] = min(mark.seq, messages.get(key, mark.seq))
+            else:
+                others.append(mark)
+        for (owner, session), first in sorted(messages.items()):
+            self._write(partial(_mark_session, owner=owner, session=session, first=first))
+            self._progress(1)
+        for start in range(0, len(others), MARKS_PER_WRITE):
+            some = others[start : start + MARKS_PER_WRITE]
+            self._write(lambda tx, some=some: self._index.mark(tx, some))  # type: ignore[misc]
+            self._progress(len(some))
+        if unfinished is not None:
+            # An import that started meanwhile has raised the round; then nothing is deleted here.
+            self._write(lambda tx: tx.run(_DONE, round=unfinished[0]))
+        return Reindexed(len(set(difference.missing)), len(set(difference.stray)))
 
-    def _reword_outdated(self) -> int:
-        """Analyse rows of an older analysis again, newest first; return their number."""
-        total = 0
-        while rows := self._database.read(
-            self._tenant, lambda tx: tx.all(_OLD, size=ROWS_PER_WRITE)
-        ):
-            total += self._reword([number for (number,) in rows], rows[-1][0] - 1)
-        self._database.write(self._tenant, lambda tx: tx.run(_UP_TO, number=0))
-        return total
+    def _write(self, work: Callable[[Transaction], object]) -> None:
+        self._database.write(self._tenant, work, idempotent=True)
 
-    def _reword(self, numbers: Sequence[int], left: int | None = None) -> int:
-        """Analyse rows outside of any write, then write the words of those that still exist."""
-        items = self._database.read(self._tenant, lambda tx: self._index.engine.items(tx, numbers))
-        words = {n: index_terms(i) for n, i in items.items()}
-        digests = _packed_digests(items)
-
-        def work(tx: Transaction) -> int:
-            if left is not None:
-                tx.run(_UP_TO, number=left)
-            _put_digests(tx, digests)
-            return self._index.engine.reword(tx, words)
-
-        done = self._database.write(self._tenant, work, long=True)
-        self._progress(done)
-        return done
-
-    def _add_digests(self) -> None:
-        """Store the digests of rows that have none."""
-        after = 0
-        while items := self._database.read(
-            self._tenant, partial(self._rows_without_digest, after), long=True
-        ):
-            digests = _packed_digests(items)
-            self._database.write(self._tenant, partial(_put_digests, digests=digests), long=True)
-            self._progress(0)
-            after = max(items)
-
-    def _rows_without_digest(self, after: int, tx: Transaction) -> dict[int, IndexRow]:
-        """Return the next rows without a digest."""
-        engine = self._index.engine
-        return engine.items(tx, engine.without_digest(tx, after, ROWS_PER_WRITE))
-
-    def _once(self, things: Findable) -> int:
-        """Go once through all records without rows; return the number of rows added."""
-        after = things.start
-        total = 0
-        while rows := self._database.read(
-            self._tenant, partial(_lacking, things=things, after=after), long=True
-        ):
-            ready = {
-                row: items
-                for row in rows
-                if (items := things.items(row, self._beginning(things, row)))
-            }
-            if ready:
-                with analysis.preanalysed(item.text for items in ready.values() for item in items):
-                    added = self._database.write(
-                        self._tenant, partial(self._add, things, after, ready), long=True
-                    )
-                total += added
-                self._progress(added)
-            after = things.key(rows[-1])
-        return total
-
-    def _add(
-        self,
-        things: Findable,
-        after: Place,
-        ready: Mapping[Row, Sequence[IndexRow]],
-        tx: Transaction,
-    ) -> int:
-        """Add prepared items of unchanged records; the write that changed one also indexed it."""
-        things.hold(tx, [things.key(row) for row in ready])
-        items = [item for row in _lacking(tx, things, after) for item in ready.get(row, ())]
-        self._index.add(tx, items)
-        return len(items)
-
-    def _beginning(self, things: Findable, row: Row) -> str:
-        """Return the beginning of a record's stored content; "" if it cannot be read."""
-        if things.content is None:
-            return ""
-        try:
-            user, digest = things.content(row)
-            with self._blobs.open(self._tenant, user, digest, check=False) as file:
-                return file.read(_BEGINNING).decode("utf-8", "replace")
-        except (Busy, Unreachable, ReadTooLong):  # the database failed, not this content
-            raise
-        except (StorageError, SettingsError):
-            return ""
+    def _remove_damage(self) -> None:
+        """Remove segments and vectors that cannot be read."""
+        damaged = self._database.read(
+            self._tenant,
+            lambda tx: [each for each in _each_owner(tx) if each.damaged or each.damaged_vectors],
+            long=True,
+        )
+        for index in damaged:
+            self._write(partial(_remove_damaged, index=index))
 
 
-def _put_digests(tx: Transaction, digests: Sequence[Mapping[str, Any]]) -> None:
-    """Store digests of rows, except of those whose time has changed since the digest was computed."""
-    tx.many(
-        """update search_items set digest = :digest
-           where tenant = :tenant and number = :number and at = :at""",
-        digests,
-    )
+def _mark_session(tx: Transaction, owner: str, session: str, first: int) -> None:
+    tx.lock_rows(_LOCK_SESSION, id=session)
+    tx.send(_FRESH_FROM, id=session, first=first)
+    tx.send(_MARK_SESSION, owner=owner, id=session, first=first)
 
 
-def _packed_digests(items: Mapping[int, IndexRow]) -> list[dict[str, Any]]:
-    """Return the digests of rows, with their numbers and times."""
-    return [
-        {
-            "number": number,
-            "at": item.at,
-            "digest": digest(item.author, item.title, item.text, item.at).pack(),
-        }
-        for number, item in items.items()
-    ]
-
-
-def _lacking(tx: Transaction, things: Findable, after: Place) -> Sequence[Row]:
-    return things.lacking(tx, after, ROWS_PER_WRITE)
-
-
-def _tidy(tx: Transaction, things: Findable) -> int:
-    stray = things.stray(tx, ROWS_PER_WRITE)
-    tx.many(_REMOVE, [{"number": row[0]} for row in stray])
-    return len(stray)
+def _remove_damaged(tx: Transaction, index: OwnerIndex) -> None:
+    if not lock_owner(tx, index.owner, index.state.generation):
+        return  # it was written meanwhile; the next run looks again
+    for id in index.damaged:
+        tx.send(_REMOVE_SEGMENT, owner=index.owner, id=id)
+    for id in index.damaged_vectors:
+        tx.send(_REMOVE_VECTORS, owner=index.owner, id=id)
+    tx.send(_RAISE, owner=index.owner)

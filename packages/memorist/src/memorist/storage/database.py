@@ -225,10 +225,6 @@ class Database(Protocol):
         """Distribute the tables over the servers of a cluster; return a message, "" without a cluster."""
         ...
 
-    def refit(self) -> None:
-        """Use what the server has offered since the tables were created, such as an extension."""
-        ...
-
     def health(self) -> list[Finding]:
         """Check files, indexes, locks and privileges."""
         ...
@@ -253,19 +249,11 @@ class Database(Protocol):
         """Write a consistent copy to an empty file while others go on reading and writing."""
         ...
 
-    def tidy_index(self) -> None:
-        """Remove the words of removed rows from the index if there are many.
-
-        Call it after every few thousand removed rows. Other writers can write in between.
-        """
-        ...
-
     def compact(self, *, emergency: bool = False) -> bool:
         """Return freed space to the disk and leave nothing readable of deleted rows.
 
-        Returns False if a reader still holds old pages, or if other writers kept the full-text index from
-        being merged. A server returns False, because it reuses the space itself: see `rewrite`.
-        `emergency` also frees the reserve file.
+        Returns False if a reader still holds old pages. A server returns False, because it reuses the
+        space itself: see `rewrite`. `emergency` also frees the reserve file.
         """
         ...
 

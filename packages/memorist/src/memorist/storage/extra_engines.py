@@ -36,10 +36,7 @@ class ForeignDatabase(Protocol):
 
 
 class Engine(Protocol):
-    """A database engine. Its entry point has the name of the scheme, which is also its dialect.
-
-    The search asks it for more: see `memorist.search.index.IndexedEngine`.
-    """
+    """A database engine. Its entry point has the name of the scheme, which is also its dialect."""
 
     def open(
         self, settings: Settings, clock: Clock | None, wait_seconds: float | None

@@ -135,9 +135,6 @@ class ServerDatabase:
         """Return None: there are no replicas."""
         return None
 
-    def tidy_index(self) -> None:
-        """Do nothing: words are removed with their rows."""
-
     def compact(self, *, emergency: bool = False) -> bool:
         """Do nothing: the server reuses the space, and deleted rows stay until then."""
         return False

@@ -32,7 +32,8 @@ class Table:
 
     `local` columns describe storage in this database: exports omit them, and an import sets them to
     these values. `advancing` columns say how far jobs are: exports have them, but a repeated import
-    does not compare them.
+    does not compare them. Exports of earlier versions lack the columns `added`: an import computes
+    them from the row and the beginning of its stored content, if it has one.
 
     `checked` are the columns with the texts of a row; its column `checksum` has the checksum of
     these texts, which every write sets, and `verify`, `backup` and exports compare.
@@ -45,6 +46,7 @@ class Table:
     live: str = ""
     local: Mapping[str, str] = field(default_factory=dict)
     advancing: Sequence[str] = ()
+    added: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = field(default_factory=dict)
     checked: Sequence[str] = ()
 
     @property

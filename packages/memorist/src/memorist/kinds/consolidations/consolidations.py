@@ -37,6 +37,7 @@ from memorist.kinds.entries.entry import JOURNAL_WINDOW_MICROS, Review
 from memorist.kinds.kind import Check, Kind, Owner, Services, Table
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.trust import is_person
+from memorist.search.search_document import IndexMark, owner_of
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 
@@ -197,8 +198,9 @@ class Consolidations(Kind):
                 user=proposal.user,
                 review=self._review_of(proposal),
             )
-            row = entry.insert(tx, new) or ()
-            self._services.index.add(tx, entry.index_rows(row))
+            added = entry.entry(entry.insert(tx, new) or (), tx.now)
+            if added.review == "accepted":
+                self._services.index.mark(tx, [entry.mark(added)])
             return self._decide(tx, id, "accepted", new.id)
 
         return self._write("accept", work, row={"id": id})
@@ -345,26 +347,29 @@ class Consolidations(Kind):
         return document.id
 
     def _remove_entry(self, tx: Transaction, id: str) -> None:
-        removed = tx.run(
-            "delete from entries where tenant = :tenant and id = :id and version = 1", id=id
+        row = tx.one(
+            """delete from entries where tenant = :tenant and id = :id and version = 1
+               returning user_id, agent, board""",
+            id=id,
         )
-        if not removed:
+        if row is None:
             raise Conflict(
                 problem=f"the core entry {id!r} was edited since; remove the entry itself"
             )
-        self._services.index.remove(tx, "entries", id)
+        self._services.index.mark(tx, [IndexMark(owner_of(*row), "entries", id)])
 
     def _remove_document(self, tx: Transaction, id: str) -> None:
-        removed = tx.run(
+        row = tx.one(
             """delete from documents
-               where tenant = :tenant and id = :id and updated_at = created_at""",
+               where tenant = :tenant and id = :id and updated_at = created_at
+               returning user_id""",
             id=id,
         )
-        if not removed:
+        if row is None:
             raise Conflict(
                 problem=f"the document {id!r} was replaced since; remove the document itself"
             )
-        self._services.index.remove(tx, "documents", id)
+        self._services.index.mark(tx, [IndexMark(owner_of(row[0] or None), "documents", id)])
 
     def _review_of(self, proposal: Consolidation) -> Review:
         """Return the review status of the new core entry: if a person accepts, it is reviewed."""

@@ -1,16 +1,14 @@
-"""A document: its record, its chunks and their index rows."""
+"""A document: its record, its chunks, and how they are found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from memorist.search import chunk
-from memorist.search.reindexer import Findable, Place
-from memorist.search.search_engine import IndexRow
-from memorist.storage.database import Row, Transaction
+from memorist.search.search_document import WHOLE, Findable, SearchDocument
+from memorist.storage.database import Row
 from memorist.storage.rows import none_if_empty, row_mapper
 from memorist.text.file_text import Read
 
@@ -98,69 +96,33 @@ def chunk_title(title: str, headings: str) -> str:
     return chunk.titled(title, *headings.split(chunk.ARROW)) if headings else title
 
 
-# -- index rows: the id is the document, `seq` the number of the chunk -------------------------
+# -- documents of the index: the id is the document, `seq` the number of the chunk --------------
 
 
-def index_row(id: str, user: str, title: str, chunk: Mapping[str, Any], at: int) -> IndexRow:
-    """Return the index row of a chunk of a document with a title."""
-    return IndexRow(
-        "documents",
-        id,
-        chunk["text"].strip(),
-        at,
-        seq=chunk["seq"],
-        user=user or None,
-        title=chunk_title(title, chunk["title"]),
-    )
-
-
-def _index_rows_of(row: Row, _: str) -> list[IndexRow]:
+def _documents(row: Row) -> list[SearchDocument]:
     id, seq, user, title, headings, text, at = row
-    return [index_row(id, user, title, {"seq": seq, "title": headings, "text": text}, at)]
-
-
-def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select document_id, seq, user_id, documents.title, document_chunks.title, text,
-                  updated_at
-           from document_chunks
-           join documents on documents.tenant = :tenant and documents.id = document_id
-           where document_chunks.tenant = :tenant and (document_id, seq) > (:id, :seq)
-           and not exists (
-               select 1 from search_items existing
-               where existing.tenant = :tenant and existing.kind = 'documents'
-               and existing.id = document_chunks.document_id
-               and existing.seq = document_chunks.seq)
-           order by document_id, seq limit :size""",
-        id=after[0],
-        seq=after[1],
-        size=size,
-    )
-
-
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select number, 'chunk of document ' || id from search_items
-           where tenant = :tenant and kind = 'documents' and not exists (
-               select 1 from document_chunks
-               where document_chunks.tenant = :tenant
-               and document_chunks.document_id = search_items.id
-               and document_chunks.seq = search_items.seq)
-           limit :size""",
-        size=size,
-    )
-
-
-def _lock_documents(tx: Transaction, keys: Sequence[Place]) -> None:
-    for id in sorted({key[0] for key in keys}):
-        tx.lock_rows("select 1 from documents where tenant = :tenant and id = :id", id=id)
+    return [
+        SearchDocument(
+            "documents",
+            id,
+            text.strip(),
+            at,
+            seq=seq,
+            user=user or None,
+            title=chunk_title(title, headings),
+        )
+    ]
 
 
 DOCUMENTS_INDEX = Findable(
-    "documents",
-    ("", 0),
-    _missing_from_index,
-    _stray_in_index,
-    _lock_documents,
-    _index_rows_of,
+    kind="documents",
+    key=("document_id", "seq"),
+    select="""select document_id, seq, user_id, documents.title, document_chunks.title, text,
+                     updated_at
+              from document_chunks
+              join documents on documents.tenant = :tenant and documents.id = document_id
+              where document_chunks.tenant = :tenant and {where}""",
+    documents=_documents,
+    key_of=lambda id, seq: (id,) if seq == WHOLE else (id, seq),
+    first=("", 0),
 )

@@ -29,14 +29,13 @@ from memorist.kinds.documents.document import (
     Passage,
     document,
     document_chunks,
-    index_row,
 )
 from memorist.kinds.documents.sources import Progress, Source
 from memorist.kinds.kind import Check, Kind, Services, Table
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest, SearchResults
-from memorist.search import words
 from memorist.search.query import Hit
+from memorist.search.search_document import IndexMark, owner_of
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 from memorist.text.file_text import Media
@@ -83,7 +82,6 @@ class Documents(Kind):
                    where document_chunks.tenant = :tenant
                    and document_chunks.document_id = documents.id)""",
         ),
-        *DOCUMENTS_INDEX.checks,
     )
     findable = DOCUMENTS_INDEX
 
@@ -252,15 +250,16 @@ class Documents(Kind):
                     field="id",
                     problem="belongs to the whole tenant; remove it without a user",
                 )
-            removed = tx.run(
+            row = tx.one(
                 """delete from documents
-                   where tenant = :tenant and id = :id and user_id = coalesce(:user, user_id)""",
+                   where tenant = :tenant and id = :id and user_id = coalesce(:user, user_id)
+                   returning user_id""",
                 id=id,
                 user=self._owner.user,
             )
-            if not removed:
+            if row is None:
                 raise NotFound(what="document", id=id)
-            self._services.index.remove(tx, self.name, id)
+            self._services.index.mark(tx, [IndexMark(owner_of(row[0] or None), self.name, id)])
             tx.send(
                 """update consolidations
                    set status = 'undone', content = '', checksum = 0, entry_id = null, decided_at = :now
@@ -310,7 +309,7 @@ class Documents(Kind):
         return "added" if existing is None else "replaced"
 
     def _store(self, source: Source) -> tuple[Document, Outcome]:
-        """Write a document with its chunks and index rows, unless it exists unchanged."""
+        """Write a document with its chunks, unless it exists unchanged."""
         source = sources.mask(source, self._settings.masking)
         existing = self._existing(source)
         if existing is not None and source.is_same(existing):
@@ -320,16 +319,14 @@ class Documents(Kind):
         def work(tx: Transaction) -> tuple[Document, Outcome]:
             return write(tx, self._services, prepared)
 
-        texts = [chunk["text"].strip() for chunk in prepared.chunks]
-        with words.preanalysed(texts):  # before the write lock
-            return self._write(
-                "add",
-                work,
-                row=lambda result: {"id": result[0].id},
-                returns=lambda result: result[0],
-                idempotent=True,
-                long=True,
-            )
+        return self._write(
+            "add",
+            work,
+            row=lambda result: {"id": result[0].id},
+            returns=lambda result: result[0],
+            idempotent=True,
+            long=True,
+        )
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -392,7 +389,7 @@ def prepare(source: Source, user: str | None, author: str) -> PreparedDocument:
 def write(
     tx: Transaction, services: Services, prepared: PreparedDocument
 ) -> tuple[Document, Outcome]:
-    """Write a document with its chunks and index rows."""
+    """Write a document with its chunks."""
     source = prepared.source
     owner = prepared.user
     row = tx.one(
@@ -434,12 +431,8 @@ def write(
             for chunk in prepared.chunks
         ],
     )
-    rows = [index_row(id, owner, prepared.title, chunk, tx.now) for chunk in prepared.chunks]
-    if id == prepared.id:
-        services.index.add(tx, rows)
-        return document(row), "added"
-    services.index.update(tx, Documents.name, id, rows)
-    return document(row), "replaced"
+    services.index.mark(tx, [IndexMark(owner_of(owner or None), Documents.name, id)])
+    return document(row), "added" if id == prepared.id else "replaced"
 
 
 def _row_at(tx: Transaction, owner: str, place: str) -> Row | None:

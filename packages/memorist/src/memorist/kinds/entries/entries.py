@@ -45,9 +45,9 @@ from memorist.kinds.entries.entry import (
     checked_content,
     entry,
     imported_entry,
-    index_rows,
     initial_review,
     insert,
+    mark,
     prompt_tokens,
     with_signs,
 )
@@ -57,7 +57,6 @@ from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
 from memorist.kinds.tool import Tool
-from memorist.search.index import split_text
 from memorist.search.query import Hit
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
@@ -114,7 +113,6 @@ class Entries(Kind):
         Table("boards", order="board"),
         Table("board_members", order="board, agent", of_agent="agent = :agent"),
     )
-    checks = ENTRY_INDEX.checks
     findable = ENTRY_INDEX
 
     @verb(
@@ -149,7 +147,6 @@ class Entries(Kind):
         """
         canonical.key(id, "id")
         text = checked_content(content, policy=self._settings.masking)
-        texts = split_text(text)
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")
         source = self._owner.source
@@ -179,8 +176,9 @@ class Entries(Kind):
                        where tenant = :tenant and status = 'passed')""",
                 id=id,
             )
-            row = self._reindex(tx, id, texts)
-            return entry(row, tx.now)
+            edited = entry(tx.one(_SELECT_ENTRY, id=id) or (), tx.now)
+            self._mark_accepted(tx, [edited])
+            return edited
 
         return with_signs(self._write("edit", work, row={"id": id}, returns=with_signs))
 
@@ -247,8 +245,9 @@ class Entries(Kind):
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> None:
-            review.require_changeable(self._owner, self._get_own(tx, id))
-            self._remove(tx, [id])
+            own = self._get_own(tx, id)
+            review.require_changeable(self._owner, own)
+            self._remove(tx, [own])
 
         self._write("remove", work, row={"id": id})
 
@@ -264,15 +263,15 @@ class Entries(Kind):
         }
 
         def work(tx: Transaction) -> Sequence[str]:  # the audit log records the ids
-            own = []
+            own: list[Entry] = []
             for id in sorted(checked):  # all writers use one order, so that no two block each other
                 tx.lock_rows(_SELECT_ENTRY, id=id)
                 row = self._visible_row(tx, id)
                 if row is not None and self._owner.agent in (None, row[1]):
-                    review.require_changeable(self._owner, entry(row, tx.now))
-                    own.append(id)
+                    own.append(entry(row, tx.now))
+                    review.require_changeable(self._owner, own[-1])
             self._remove(tx, own)
-            return own
+            return [entry.id for entry in own]
 
         removed = self._write(
             "remove_many", work, row=lambda ids: [{"id": id} for id in ids], returns=len
@@ -379,10 +378,9 @@ class Entries(Kind):
             imported_entry(record, f"entries[{number}]", self._owner, self._settings)
             for number, record in enumerate(records)
         ]
-        texts = [split_text(row.content) for row in rows]
 
         def work(tx: Transaction) -> Sequence[Entry]:
-            return [self._import(tx, *pair) for pair in zip(rows, texts, strict=True)]
+            return [self._import(tx, row) for row in rows]
 
         return _all_with_signs(self._write("add_many", work, returns=_all_with_signs))
 
@@ -482,20 +480,20 @@ class Entries(Kind):
             user = None
             status = "pending"
         new = NewEntry(agent, kind, text, source, board=board, user=user, review=status)
-        texts = split_text(text)
 
         def work(tx: Transaction) -> Entry:
             boards.require_membership(tx, agent, board)
             row = review.find_reviewed(tx, new)
-            if row is None:
-                row = insert(tx, new) or ()
-                self._services.index.add(tx, index_rows(row, texts))
-            return entry(row, tx.now)
+            if row is not None:
+                return entry(row, tx.now)
+            added = entry(insert(tx, new) or (), tx.now)
+            self._mark_accepted(tx, [added])
+            return added
 
         added = self._write("add", work, row=lambda entry: {"id": entry.id}, returns=with_signs)
         return with_signs(added)
 
-    def _import(self, tx: Transaction, new: NewEntry, texts: Sequence[str]) -> Entry:
+    def _import(self, tx: Transaction, new: NewEntry) -> Entry:
         """Add an entry of `export`, or return the existing entry if it was added before."""
         if new.created_at is not None and new.created_at > tx.now + clock.DAY:
             raise Invalid(field="created_at", problem="is more than a day in the future")
@@ -504,8 +502,9 @@ class Entries(Kind):
             return entry(row, tx.now)
         row = insert(tx, new)
         if row is not None:
-            self._services.index.add(tx, index_rows(row, texts))
-            return entry(row, tx.now)
+            added = entry(row, tx.now)
+            self._mark_accepted(tx, [added])
+            return added
         row = tx.one(_SELECT_ENTRY, id=new.id) or ()
         if (row[1], row[2], row[4]) != (new.agent, new.kind, new.content):
             raise AlreadyExists(what="entry", id=new.id)
@@ -530,11 +529,15 @@ class Entries(Kind):
                 review=decision,
             )
             _drop_proposals(tx, [id])
-            return entry(self._reindex(tx, id), tx.now)
+            decided = entry(tx.one(_SELECT_ENTRY, id=id) or (), tx.now)
+            if "accepted" in (before.review, decision):
+                self._services.index.mark(tx, [mark(decided)])
+            return decided
 
         return with_signs(self._write(verb, work, row={"id": id}, returns=with_signs))
 
-    def _remove(self, tx: Transaction, ids: Sequence[str]) -> None:
+    def _remove(self, tx: Transaction, entries: Sequence[Entry]) -> None:
+        ids = [entry.id for entry in entries]
         _drop_proposals(tx, ids)
         each = [{"id": id} for id in ids]
         tx.many(
@@ -544,14 +547,12 @@ class Entries(Kind):
             each,
         )
         tx.many("delete from entries where tenant = :tenant and id = :id", each)
-        self._services.index.remove_all(tx, self.name, ids)
+        self._mark_accepted(tx, entries)
 
-    def _reindex(self, tx: Transaction, id: str, texts: Sequence[str] | None = None) -> Row:
-        """Replace the index rows of an entry; return its row."""
-        row = tx.one(_SELECT_ENTRY, id=id) or ()
-        self._services.index.remove(tx, self.name, id)
-        self._services.index.add(tx, index_rows(row, texts))
-        return row
+    def _mark_accepted(self, tx: Transaction, entries: Sequence[Entry]) -> None:
+        """Note in the index that entries were changed; others than accepted ones are not in it."""
+        marks = [mark(entry) for entry in entries if entry.review == "accepted"]
+        self._services.index.mark(tx, marks)
 
     def _initial_review(self, source: str, kind: EntryKind, content: str) -> Review:
         return initial_review(self._settings.review, (source,), kind, content)

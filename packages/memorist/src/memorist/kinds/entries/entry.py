@@ -1,4 +1,4 @@
-"""An entry: its record, its content, its source, its row and its index rows."""
+"""An entry: its record, its content, its source, its row and its documents."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from memorist.base.settings import Settings
 from memorist.kinds import trust
 from memorist.kinds.kind import Owner
 from memorist.search.index import split_text
-from memorist.search.reindexer import Findable, Place
-from memorist.search.search_engine import IndexRow
+from memorist.search.search_document import Findable, IndexMark, SearchDocument, owner_of
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 from memorist.storage.rows import row_mapper
@@ -224,25 +223,26 @@ def _timestamp(value: Any, field: str) -> int | None:
     return clock.from_datetime(moment, field)
 
 
-# -- index rows --------------------------------------------------------------------------------
+# -- documents ---------------------------------------------------------------------------------
 
 
-def index_rows(row: Row, texts: Sequence[str] | None = None) -> list[IndexRow]:
-    """Return the index rows of a row of COLUMNS; none if it is not accepted.
+def mark(entry: Entry) -> IndexMark:
+    """Return the mark of an entry, for the index."""
+    return IndexMark(owner_of(entry.user, entry.agent, entry.board), "entries", entry.id)
+
+
+def _documents(row: Row) -> list[SearchDocument]:
+    """Return the documents of a row of COLUMNS.
 
     An entry on a board has no agent in the index, so that all agents of the board find it.
-    texts: the content in parts, if the caller has split it already
     """
-    id, agent, kind, board, content, user, _, _, created, _, review = row
-    if review != "accepted":
-        return []
+    id, agent, kind, board, content, user, _, _, created, *_ = row
     return [
-        IndexRow(
+        SearchDocument(
             "entries",
             id,
             text,
             created,
-            seq=0,
             part=part,
             user=user,
             agent=agent if board is None else None,
@@ -250,45 +250,16 @@ def index_rows(row: Row, texts: Sequence[str] | None = None) -> list[IndexRow]:
             author=agent,
             role=kind,
         )
-        for part, text in enumerate(split_text(content) if texts is None else texts)
+        for part, text in enumerate(split_text(content))
     ]
 
 
-def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    return tx.all(
-        f"""select {COLUMNS} from entries
-            where tenant = :tenant and id > :id and review = 'accepted' and not exists (
-                select 1 from search_items existing
-                where existing.tenant = :tenant and existing.kind = 'entries'
-                and existing.id = entries.id)
-            order by id limit :size""",
-        id=after[0],
-        size=size,
-    )
-
-
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select number, 'entry ' || id from search_items
-           where tenant = :tenant and kind = 'entries' and not exists (
-               select 1 from entries
-               where entries.tenant = :tenant and entries.id = search_items.id
-               and entries.review = 'accepted')
-           limit :size""",
-        size=size,
-    )
-
-
-def _lock_entries(tx: Transaction, keys: Sequence[Place]) -> None:
-    for (id,) in sorted(keys):
-        tx.lock_rows("select 1 from entries where tenant = :tenant and id = :id", id=id)
-
-
 ENTRY_INDEX = Findable(
-    "entries",
-    ("",),
-    _missing_from_index,
-    _stray_in_index,
-    _lock_entries,
-    lambda row, _: index_rows(row),
+    kind="entries",
+    key=("id",),
+    select=f"""select {COLUMNS} from entries
+               where tenant = :tenant and review = 'accepted' and {{where}}""",
+    documents=_documents,
+    key_of=lambda id, seq: (id,),
+    first=("",),
 )

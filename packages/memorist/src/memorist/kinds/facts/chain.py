@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memorist.kinds.facts.fact import COLUMNS, FactAction, FactRow, Status, fact_rows, index_rows
+from memorist.kinds.facts.fact import COLUMNS, FactAction, FactRow, Status, fact_rows, mark
 from memorist.kinds.trust import PEOPLE
 from memorist.search.index import Index
 from memorist.storage.database import Transaction
@@ -201,6 +201,7 @@ def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
     """
     done: set[str] = set()
     activated = []
+    marks = []
     for id in ids:
         if id in done:
             continue
@@ -212,9 +213,11 @@ def refresh(tx: Transaction, index: Index, ids: Iterable[str]) -> list[str]:
         for row in rows:
             new = new_states[row.id]
             if new != _stored_state(row):
-                _store(tx, index, row, new)
+                _store(tx, row.id, new)
+                marks.append(mark(row.user_id, row.id))
                 if new.status == "active" and row.status != "active":
                     activated.append(row.id)
+    index.mark(tx, marks)
     return activated
 
 
@@ -269,22 +272,15 @@ def _stored_state(row: FactRow) -> FactState:
     )
 
 
-def _store(tx: Transaction, index: Index, row: FactRow, state: FactState) -> None:
-    values: Mapping[str, object] = {
-        "status": state.status,
-        "confirmed": int(state.confirmed),
-        "valid_to": state.valid_to,
-        "replaced_by": state.replaced_by,
-        "replaced_how": state.replaced_type,
-    }
-    id = row.id
+def _store(tx: Transaction, id: str, state: FactState) -> None:
     tx.send(
         """update facts set status = :status, confirmed = :confirmed, valid_to = :valid_to,
                replaced_by = :replaced_by, replaced_how = :replaced_how
            where tenant = :tenant and id = :id""",
         id=id,
-        **values,
+        status=state.status,
+        confirmed=int(state.confirmed),
+        valid_to=state.valid_to,
+        replaced_by=state.replaced_by,
+        replaced_how=state.replaced_type,
     )
-    changed = find_fact(tx, id)
-    if changed is not None:
-        index.replace(tx, "facts", id, index_rows(changed))

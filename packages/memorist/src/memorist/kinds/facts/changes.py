@@ -20,8 +20,8 @@ from memorist.kinds.facts.fact import (
     Topic,
     comparison_key,
     fact_rows,
-    index_rows,
     lock_facts,
+    mark,
     read_evidence,
 )
 from memorist.kinds.trust import PEOPLE, PEOPLE_SQL
@@ -120,6 +120,7 @@ class FactStep:
         """
         id = ids.uuid7()
         _, confirmed = is_stated([FactEvent("added", self._actor)])
+        is_pending = needs_review and not confirmed
         self._tx.send(
             """insert into facts (tenant, id, user_id, agent, subject, subject_key, statement,
                    statement_key, predicate, object, topic, valid_from, stated_to, source,
@@ -148,13 +149,12 @@ class FactStep:
             replacement_type=replacement_type if replaces else None,
             conflicts_with=conflicts_with,
             needs_review=int(needs_review),
-            status="pending" if needs_review and not confirmed else "active",
+            status="pending" if is_pending else "active",
             confirmed=int(confirmed),
         )
         self._record(id, "added", evidence)
-        row = find_fact(self._tx, id)
-        if row is not None:
-            self._index.add(self._tx, index_rows(row))
+        if not is_pending:
+            self._index.mark(self._tx, [mark(self._user, id)])
         if replaces is not None:
             self._record(replaces, _ACTIONS[replacement_type], other=id)
             refresh(self._tx, self._index, [replaces])
@@ -355,7 +355,7 @@ def delete_facts(tx: Transaction, index: Index, fact_ids: Iterable[str]) -> int:
             older=older,
         )
         tx.send("delete from facts where tenant = :tenant and id = :id", id=id)
-        index.remove(tx, "facts", id)
+        index.mark(tx, [mark(row.user_id, id)])
         refresh(tx, index, [other for other, _ in newer] + ([older] if older else []))
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""A fact: its record, its rows, its evidence and its index rows."""
+"""A fact: its record, its rows, its evidence and its documents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple, get_args
 from memorist.base import canonical, clock
 from memorist.base.errors import Invalid, NotFound, TooLarge
 from memorist.base.masking import OFF, Policy
-from memorist.search.reindexer import Findable, Place
-from memorist.search.search_engine import IndexRow
+from memorist.search.search_document import Findable, IndexMark, SearchDocument, owner_of
 from memorist.storage.database import Row, Transaction
 from memorist.storage.rows import row_mapper
 
@@ -321,72 +320,43 @@ def change_position(row: Row) -> list[int | str]:
     return list(row[:4])
 
 
-# -- index rows --------------------------------------------------------------------------------
+# -- documents ---------------------------------------------------------------------------------
 
 
-def index_rows(row: FactRow) -> list[IndexRow]:
-    """Return the index rows of a row of COLUMNS; none if the fact can no longer be true.
+def mark(user: str, id: str) -> IndexMark:
+    """Return the mark of a fact about a user, for the index."""
+    return IndexMark(owner_of(user), "facts", id)
 
-    They expire when the fact ceases to be true.
-    """
-    is_replaced = row.status == "replaced" and row.replaced_how == "changed"
-    if row.status != "active" and not is_replaced:
-        return []
-    subject = row.subject
-    title = "" if subject == ABOUT_USER else subject
-    valid_from = row.valid_from
-    if valid_from is not None and valid_from > row.learned_at:
+
+def _documents(row: Row) -> list[SearchDocument]:
+    """Return the document of a row of COLUMNS; it expires when the fact ceases to be true."""
+    known = FactRow(*row)
+    title = "" if known.subject == ABOUT_USER else known.subject
+    valid_from = known.valid_from
+    if valid_from is not None and valid_from > known.learned_at:
         title = f"{title or 'the user'} from {clock.to_datetime(valid_from):%Y-%m-%d}"
     return [
-        IndexRow(
+        SearchDocument(
             "facts",
-            row.id,
-            row.statement,
-            row.learned_at,
-            user=row.user_id,
+            known.id,
+            known.statement,
+            known.learned_at,
+            user=known.user_id,
             title=title,
-            expires_at=row.valid_to,
+            expires_at=known.valid_to,
         )
     ]
 
 
-_INDEXED = "(status = 'active' or (status = 'replaced' and replaced_how = 'changed'))"
-
-
-def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    return tx.all(
-        f"""select {COLUMNS} from facts
-            where tenant = :tenant and id > :id and {_INDEXED} and not exists (
-                select 1 from search_items existing
-                where existing.tenant = :tenant and existing.kind = 'facts'
-                and existing.id = facts.id)
-            order by id limit :size""",
-        id=after[0],
-        size=size,
-    )
-
-
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        f"""select number, 'fact ' || id from search_items
-            where tenant = :tenant and kind = 'facts' and not exists (
-                select 1 from facts
-                where facts.tenant = :tenant and facts.id = search_items.id and {_INDEXED})
-            limit :size""",
-        size=size,
-    )
-
-
-def _lock_facts(tx: Transaction, keys: Sequence[Place]) -> None:
-    for (id,) in sorted(keys):
-        tx.lock_rows("select 1 from facts where tenant = :tenant and id = :id", id=id)
-
-
 FACT_INDEX = Findable(
-    "facts",
-    ("",),
-    _missing_from_index,
-    _stray_in_index,
-    _lock_facts,
-    lambda row, _: index_rows(FactRow(*row)),
+    kind="facts",
+    key=("id",),
+    select=f"""select {COLUMNS} from facts
+               where tenant = :tenant and (
+                   status = 'active' or (status = 'replaced' and replaced_how = 'changed'))
+               and {{where}}""",
+    documents=_documents,
+    key_of=lambda id, seq: (id,),
+    first=("",),
 )
+"""Facts that are or were true; others can no longer be found."""

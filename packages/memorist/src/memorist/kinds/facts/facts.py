@@ -158,7 +158,6 @@ class Facts(Kind):
                and not exists (select 1 from facts newer
                    where newer.tenant = :tenant and newer.id = facts.replaced_by)""",
         ),
-        *FACT_INDEX.checks,
     )
     findable = FACT_INDEX
     is_ranked_separately = True

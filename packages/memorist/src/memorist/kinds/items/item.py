@@ -1,4 +1,4 @@
-"""Item records, namespaces, filters and index rows.
+"""Item records, namespaces, filters and documents.
 
 A namespace is a list of names, such as `("memories", "ada")`. It is stored in the column `place`
 as text, with a separator after each name, so that a range of the column is a namespace and
@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 from memorist.base import canonical, clock
 from memorist.base.canonical import Json, JsonText
 from memorist.base.errors import Invalid
-from memorist.kinds.indexing import index_id
+from memorist.kinds.indexing import index_id, keys_of
 from memorist.kinds.page import decode_cursor
 from memorist.search.index import split_text
-from memorist.search.reindexer import Findable
-from memorist.search.reindexer import Place as IndexKey
-from memorist.search.search_engine import IndexRow
-from memorist.storage.database import Row, Transaction
+from memorist.search.search_document import Findable, IndexMark, SearchDocument, owner_of
+from memorist.storage.database import Row
 from memorist.storage.rows import row_mapper
 from memorist.storage.tables import PLACE_SEPARATOR
 from memorist.text import fields as json_fields
@@ -90,12 +88,10 @@ class ItemChange(NamedTuple):
 
     place: str
     key: str
-    index_id: str
     if_version: int | None
     raw: str = ""
     ttl: int | None = None
     fields: str | None = None
-    texts: Sequence[str] = ()
 
 
 # -- namespaces --------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ def list_start(after: str | None, newest: bool) -> dict[str, Any]:
     return {"place": join_names(values[:-1]), "key": values[-1], "at": int(at)}
 
 
-# -- index rows: the id names the owner, the namespace and the key -----------------------------
+# -- documents: the id names the owner, the namespace and the key ------------------------------
 
 
 def item_index_id(area: str, place: str, key: str) -> str:
@@ -257,7 +253,31 @@ def item_index_id(area: str, place: str, key: str) -> str:
     return '["' + names.replace(PLACE_SEPARATOR, '","') + '"]'
 
 
-def searchable_texts(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
+def item_of(id: str) -> tuple[str, str, str]:
+    """Return the owner, the namespace and the key of an id: the inverse of `item_index_id`."""
+    area, *names, key = keys_of(id)
+    return area, join_names(names), key
+
+
+def mark(area: str, place: str, key: str) -> IndexMark:
+    """Return the mark of an item, for the index."""
+    return IndexMark(owner_of(_user_of(area)), "items", item_index_id(area, place, key))
+
+
+def is_searchable(fields: str | None) -> bool:
+    """Return whether an item is indexed, by its column `fields`."""
+    return fields != "[]"
+
+
+def _user_of(area: str) -> str:
+    """Return the user of an item in the index: for the tenant the empty one, which no scope has.
+
+    Documents without a user are visible to every user.
+    """
+    return "" if area == "tenant" else area.removeprefix("user:")
+
+
+def _searchable_texts(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
     """Return the searchable texts of a value, at some paths or at all; none for no paths."""
     if paths is not None and not paths:
         return []
@@ -265,86 +285,31 @@ def searchable_texts(value: Mapping[str, Any], paths: Sequence[str] | None) -> l
     return texts or [""]
 
 
-def item_rows(
-    area: str, place: str, key: str, texts: Sequence[str], at: int, expires: int | None
-) -> list[IndexRow]:
-    """Return the index rows of an item.
-
-    Rows without a user are visible to every user, so an item of the tenant gets the empty user,
-    which no scope can have.
-    """
-    id = item_index_id(area, place, key)
-    user = "" if area == "tenant" else area.removeprefix("user:")
+def _documents(row: Row) -> list[SearchDocument]:
+    """Return the documents of an item. A read extends its expiry, so they do not have it."""
+    area, place, key, paths, raw, at = row
+    texts = _searchable_texts(json.loads(raw), paths and json.loads(paths))
     return [
-        IndexRow(
+        SearchDocument(
             "items",
-            id,
+            item_index_id(area, place, key),
             text,
             at,
-            0,
-            part,
-            user,
+            part=part,
+            user=_user_of(area),
             title=key,
-            expires_at=expires,
             place=f"{area}{PLACE_SEPARATOR}{place}",
         )
         for part, text in enumerate(texts)
     ]
 
 
-def _missing_from_index(tx: Transaction, after: IndexKey, size: int) -> Sequence[Row]:
-    id_sql = f"""'["' || replace(replace(replace(
-        items.area || '{PLACE_SEPARATOR}' || items.place || items.key,
-        '\\', '\\\\'), '"', '\\"'), '{PLACE_SEPARATOR}', '","') || '"]'"""
-    return tx.all(
-        f"""select area, place, key, fields, value, updated_at, expires_at from items
-            where tenant = :tenant and (area, place, key) > (:area, :place, :key)
-            and (expires_at is null or expires_at > :now)
-            and not exists (
-                select 1 from search_items existing
-                where existing.tenant = :tenant and existing.kind = 'items'
-                and existing.id = {id_sql})
-            order by area, place, key limit :size""",
-        area=after[0],
-        place=after[1],
-        key=after[2],
-        size=size,
-    )
-
-
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    area = (
-        "case when search_items.user_id = '' then 'tenant' else 'user:' || search_items.user_id end"
-    )
-    return tx.all(
-        f"""select number, 'item ' || id from search_items
-            where tenant = :tenant and kind = 'items' and not exists (
-                select 1 from items
-                where items.tenant = :tenant and items.key = search_items.title
-                and items.area = {area}
-                and items.place = substr(search_items.place, length({area}) + 2))
-            limit :size""",
-        size=size,
-    )
-
-
-def _lock_items(tx: Transaction, keys: Sequence[IndexKey]) -> None:
-    for area, place, key in sorted(keys):
-        tx.lock_rows(
-            """select 1 from items
-               where tenant = :tenant and area = :area and place = :place and key = :key""",
-            area=area,
-            place=place,
-            key=key,
-        )
-
-
-def _index_rows(row: Row, _: str) -> list[IndexRow]:
-    area, place, key, paths, raw, at, expires = row
-    texts = searchable_texts(json.loads(raw), paths and json.loads(paths))
-    return item_rows(area, place, key, texts, at, expires)
-
-
 ITEM_INDEX = Findable(
-    "items", ("", "", ""), _missing_from_index, _stray_in_index, _lock_items, _index_rows
+    kind="items",
+    key=("area", "place", "key"),
+    select="""select area, place, key, fields, value, updated_at from items
+              where tenant = :tenant and (expires_at is null or expires_at > :now) and {where}""",
+    documents=_documents,
+    key_of=lambda id, seq: item_of(id),
+    first=("", "", ""),
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any
@@ -30,9 +29,10 @@ from memorist.kinds.items.item import (
     PlacedItem,
     Put,
     area_of,
+    is_searchable,
     item_index_id,
-    item_rows,
     join_names,
+    mark,
     place_range,
     placed_item,
     split_names,
@@ -42,9 +42,10 @@ from memorist.kinds.page import Page, decode_cursor, make_page
 from memorist.kinds.section import RecallScope
 from memorist.search import query as query_steps
 from memorist.search.query import Hit
-from memorist.search.search_engine import IndexRow, SearchFilter
+from memorist.search.search_document import IndexMark
+from memorist.search.view import SearchFilter
 from memorist.storage.checksum import checksum
-from memorist.storage.database import Row, Transaction
+from memorist.storage.database import Row, Sent, Transaction
 from memorist.storage.tables import PLACE_SEPARATOR
 from memorist.text import fields as json_fields
 
@@ -82,9 +83,6 @@ _PUT = """
         fields = excluded.fields, source = excluded.source, expires_at = excluded.expires_at,
         updated_at = :now,
         created_at = case when items.expires_at <= :now then :now else items.created_at end"""
-# Many items that are written at once are often new, or not indexed: one lookup says so for all.
-_ANY_INDEX_ROW = """select 1 from search_items where tenant = :tenant and kind = 'items'
-    and id >= :first and id <= :last limit 1"""
 # One condition of a filter each, with the parameters of `probe_parameters`.
 _TEXT_PROBE = "and cast({fields} ->> :text_name as {text}) in (:text, :other_text)"
 _NUMBER = "and cast({fields} -> :number_name as {number})"
@@ -142,7 +140,6 @@ class Items(Kind):
                     and place like '_%' || '{PLACE_SEPARATOR}'
                     and ltrim(value, ' \t\r\n') like '{{%')""",
         ),
-        *ITEM_INDEX.checks,
     )
     findable = ITEM_INDEX
 
@@ -170,8 +167,9 @@ class Items(Kind):
         change = self._checked_change(Put(place, key, value, ttl, fields, if_version))
 
         def work(tx: Transaction) -> PlacedItem:
-            item, rows = self._put(tx, change)
-            self._services.index.replace(tx, self.name, change.index_id, rows)
+            item = self._put(tx, change)
+            if is_searchable(change.fields) or item.version > 1:
+                self._services.index.mark(tx, [self._mark_of(change)])
             return item
 
         return self._write("put", work, row=self._row_key(change))
@@ -220,8 +218,8 @@ class Items(Kind):
         def work(tx: Transaction) -> None:
             if if_version is None and self._get(tx, change.place, key) is None:
                 raise NotFound(what="item", id=key)
-            self._drop(tx, change)
-            self._services.index.remove(tx, self.name, change.index_id)
+            if self._drop(tx, change):
+                self._services.index.mark(tx, [self._mark_of(change)])
 
         self._write("remove", work, row=self._row_key(change))
 
@@ -231,16 +229,18 @@ class Items(Kind):
         if not changes:
             return
         checked = sorted(self._checked_changes(changes), key=lambda change: change[:2])
-        are_plain_puts = all(change.raw and change.if_version is None for change in checked)
+        are_plain_puts = all(
+            change.raw and change.if_version is None and is_searchable(change.fields)
+            for change in checked
+        )
 
         def work(tx: Transaction) -> None:
             if are_plain_puts:
                 tx.many(_PUT, [self._values(tx, change) for change in checked])
+                indexed = checked
             else:
-                for change in checked:
-                    self._apply(tx, change)
-            rows = {change.index_id: self._index_rows(tx, change) for change in checked}
-            self._replace_in_index(tx, rows)
+                indexed = self._apply(tx, checked)
+            self._services.index.mark(tx, [self._mark_of(change) for change in indexed])
 
         self._write("write", work)
 
@@ -327,10 +327,7 @@ class Items(Kind):
                 if wanted is None or len(matches) == size or len(hits) == previous_hits:
                     return matches
                 previous_hits = len(hits)
-                deeper = query_steps.match_words(
-                    tx, self._services.index, text, current.filter, 4 * depth
-                )
-                current = replace(current, matches=deeper)
+                current = current.narrowed(current.filter, 4 * depth)
 
         return Page(self._read(work, allow_replica=True))
 
@@ -384,11 +381,11 @@ class Items(Kind):
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
         """Return who wrote an item, by its id in the index."""
-        area, *names, key = json.loads(id)
+        area, place, key = records.item_of(id)
         row = tx.one(
             f"select source from items where {_THIS_ITEM}",
             area=area,
-            place=join_names(names),
+            place=place,
             key=key,
         )
         return None if row is None else str(row[0])
@@ -440,24 +437,21 @@ class Items(Kind):
         place = self._checked_place(change.place)
         if isinstance(change, Drop):
             key = canonical.key(change.key, "key")
-            return ItemChange(place, key, item_index_id(self._area, place, key), change.if_version)
+            return ItemChange(place, key, change.if_version)
         policy = self._settings.masking
         if policy is not OFF:
             for name in change.place:
                 canonical.key(name, "place", policy)
         key = canonical.name(change.key, "key", policy)
-        id = item_index_id(self._area, place, key)
-        canonical.within(id, "place", MAX_ID_BYTES)
+        canonical.within(item_index_id(self._area, place, key), "place", MAX_ID_BYTES)
         raw = canonical.dump(change.value, "value", limits.MAX_ITEM_BYTES, policy)
         fields = None if change.fields is None else records.fields_json(change.fields)
-        texts: Sequence[str] = ()
-        if change.fields is None or change.fields or not isinstance(change.value, Mapping):
+        if not isinstance(change.value, Mapping):
             value = json.loads(raw)
             if not isinstance(value, dict):
                 raise Invalid(
                     field="value", problem=f"must be a JSON object, not {type(value).__name__}"
                 )
-            texts = records.searchable_texts(value, change.fields)
         ttl = None
         if change.ttl is not None:
             # The limit leaves centuries before a refresh could pass the end of the calendar.
@@ -465,12 +459,10 @@ class Items(Kind):
         return ItemChange(
             place,
             key,
-            index_id=id,
             if_version=change.if_version,
             raw=raw,
             ttl=ttl,
             fields=fields,
-            texts=texts,
         )
 
     # -- inside a transaction ------------------------------------------------------------------
@@ -489,26 +481,11 @@ class Items(Kind):
             "fields": change.fields,
         }
 
-    def _index_rows(self, tx: Transaction, change: ItemChange) -> Sequence[IndexRow]:
-        """Return the index rows of an item that is put; none if it is removed."""
-        if not change.texts:
-            return ()
-        expires = None if change.ttl is None else tx.now + change.ttl
-        return item_rows(self._area, change.place, change.key, change.texts, tx.now, expires)
+    def _mark_of(self, change: ItemChange) -> IndexMark:
+        return mark(self._area, change.place, change.key)
 
-    def _replace_in_index(self, tx: Transaction, rows: Mapping[str, Sequence[IndexRow]]) -> None:
-        """Replace the index rows of items, by their ids."""
-        index = self._services.index
-        if len(rows) == 1:
-            index.remove(tx, self.name, next(iter(rows)))
-        elif tx.one(_ANY_INDEX_ROW, first=min(rows), last=max(rows)):
-            index.remove_all(tx, self.name, list(rows))
-        added = [row for item in rows.values() for row in item]
-        if added:
-            index.add(tx, added)
-
-    def _put(self, tx: Transaction, change: ItemChange) -> tuple[PlacedItem, Sequence[IndexRow]]:
-        """Write an item; return it and its index rows."""
+    def _put(self, tx: Transaction, change: ItemChange) -> PlacedItem:
+        """Write an item and return it."""
         if change.if_version is None:
             sql = f"{_PUT} returning {_COLUMNS}"
         elif change.if_version == 0:
@@ -521,30 +498,47 @@ class Items(Kind):
         row = tx.one(sql, **self._values(tx, change), version=change.if_version)
         if row is None:
             raise self._wrong_version(tx, change)
-        return placed_item(row), self._index_rows(tx, change)
+        return placed_item(row)
 
-    def _apply(self, tx: Transaction, change: ItemChange) -> None:
-        """Write or remove an item."""
-        if not change.raw:
-            self._drop(tx, change)
-        elif change.if_version is None:
-            tx.send(_PUT, **self._values(tx, change))
-        else:
-            self._put(tx, change)
+    def _apply(self, tx: Transaction, changes: _ChangeList) -> _ChangeList:
+        """Write or remove items; return the changes of those that are in the index, or were.
 
-    def _drop(self, tx: Transaction, change: ItemChange) -> None:
-        dropped = tx.run(
+        An item that is new and not searchable is not and was not. Over a network, the answers are
+        read after all statements were sent.
+        """
+        indexed = []
+        sent: list[tuple[ItemChange, Sent]] = []
+        for change in changes:
+            if not change.raw:
+                if self._drop(tx, change):
+                    indexed.append(change)
+            elif change.if_version is None:
+                put = tx.send(f"{_PUT} returning version", **self._values(tx, change))
+                sent.append((change, put))
+            elif self._put(tx, change).version > 1 or is_searchable(change.fields):
+                indexed.append(change)
+        return indexed + [
+            change for change, put in sent if is_searchable(change.fields) or put.rows()[0][0] > 1
+        ]
+
+    def _drop(self, tx: Transaction, change: ItemChange) -> bool:
+        """Remove an item if it exists; return whether it was in the index."""
+        row = tx.one(
             f"""delete from items
-                where {_THIS_ITEM} and version = coalesce(:version, version) and {_LIVE}""",
+                where {_THIS_ITEM} and version = coalesce(:version, version) and {_LIVE}
+                returning fields""",
             area=self._area,
             place=change.place,
             key=change.key,
             version=change.if_version,
         )
-        if not dropped and change.if_version is not None:
+        if row is not None:
+            return is_searchable(row[0])
+        if change.if_version is not None:
             error = self._wrong_version(tx, change)
             if error.actual != change.if_version:
                 raise error
+        return False
 
     def _wrong_version(self, tx: Transaction, change: ItemChange) -> WrongVersion:
         item = self._get(tx, change.place, change.key)
@@ -579,7 +573,7 @@ class Items(Kind):
         self, tx: Transaction, hits: Sequence[Hit], where: Mapping[str, Any] | None
     ) -> Iterator[Match]:
         """Yield the items of hits that match a filter."""
-        keys = [(join_names(names), key) for _, *names, key in (json.loads(hit.id) for hit in hits)]
+        keys = [records.item_of(hit.id)[1:] for hit in hits]
         for start in range(0, len(hits), len(_SLOTS)):
             items = self._get_several(tx, keys[start : start + len(_SLOTS)])
             for hit, item in zip(hits[start:], items, strict=False):
@@ -597,9 +591,6 @@ class Items(Kind):
         )
         if row is None:
             return self._get(tx, place, key)
-        self._services.index.extend_expiry(
-            tx, self.name, item_index_id(self._area, place, key), row[4]
-        )
         return placed_item(row)
 
     def _rows(

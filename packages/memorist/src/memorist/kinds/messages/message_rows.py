@@ -1,4 +1,4 @@
-"""Rows of messages: validate new messages, and build the values of their rows and index rows.
+"""Rows of messages: validate new messages, and build the values of their rows and documents.
 
 In the index, the id of a message is its session and `seq` its number.
 """
@@ -18,12 +18,11 @@ from memorist.content.message_content import Content, is_long_text, parse_conten
 from memorist.kinds import trust
 from memorist.kinds.kind import Owner
 from memorist.search.index import split_text
-from memorist.search.reindexer import Findable, Place
-from memorist.search.search_engine import IndexRow
+from memorist.search.search_document import WHOLE, Findable, SearchDocument
 from memorist.storage.checksum import checksum
-from memorist.storage.database import Row, Transaction
+from memorist.storage.database import Row
 
-_DERIVED = frozenset(["checksum", "tokens", "chatter", "searchable_parts"])
+_DERIVED = frozenset(["checksum", "tokens", "chatter"])
 """The values of a row that follow from what the caller sent."""
 
 
@@ -32,13 +31,12 @@ def new_row(
 ) -> dict[str, Any]:
     """Validate a new message and return the values of its row.
 
-    `where` is the place of the message in the request, for errors. The value `searchable_parts` is not a
-    column: it has the parts of the text to be indexed.
+    `where` is the place of the message in the request, for errors.
     """
     role = message.role
     canonical.one_of(role, f"{where}role", ROLES)
     masking = settings.masking
-    raw, size, calls_tools, value = parse_content(
+    raw, size, calls_tools, _ = parse_content(
         message.content, where + "content", limits.MAX_MESSAGE_BYTES, masking
     )
     author = message.author
@@ -72,7 +70,6 @@ def new_row(
         "author": author,
         "chatter": TRAFFIC if is_traffic else TURN,
         "tokens": size,
-        "searchable_parts": _searchable_parts(role, value),
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
         "cost": cost,
@@ -135,90 +132,42 @@ def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[st
     return rows
 
 
-# -- index rows --------------------------------------------------------------------------------
+# -- documents ---------------------------------------------------------------------------------
 
 
-def index_rows(session: str, user: str, agent: str, value: Mapping[str, Any]) -> list[IndexRow]:
-    """Return the index rows of a message, by the values of its row."""
-    texts = value["searchable_parts"]
-    is_plain_text = (
-        len(texts) == 1 and value["content"] == f'{{"text":{canonical.quote(texts[0])}}}'
-    )
+def _documents(row: Row) -> list[SearchDocument]:
+    session, seq, user, agent, role, author, raw, at = row
+    content = json.loads(raw)
+    text = searchable_text(role, content) if isinstance(content, dict) else ""
     return [
-        IndexRow(
+        SearchDocument(
             "messages",
             session,
-            text,
-            value["created_at"],
-            seq=value["seq"],
+            part_text,
+            at,
+            seq=seq,
             part=part,
             user=user,
             agent=agent,
             session=session,
-            author=value["author"] or "",
-            role=value["role"],
-            text_in_record=is_plain_text,
+            author=author or "",
+            role=role,
         )
-        for part, text in enumerate(texts)
+        for part, part_text in enumerate(split_text(text))
     ]
 
 
-def _searchable_parts(role: str, value: Any) -> list[str]:
-    """Return the text of a message's content, in parts if it is long."""
-    return split_text(searchable_text(role, value)) if isinstance(value, dict) else []
-
-
-def _missing(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    # The user and the agent are looked up row by row. With a join, a server without statistics,
-    # such as after an import, would read the whole table for each row.
-    return tx.all(
-        """select session_id, seq,
-                  (select user_id from sessions where tenant = :tenant and id = session_id),
-                  (select agent from sessions where tenant = :tenant and id = session_id),
-                  role, author, content, created_at
-           from messages
-           where tenant = :tenant and (session_id, seq) > (:session, :seq) and chatter < 2 and 0 = (
-               select count(*) from search_items existing
-               where existing.tenant = :tenant and existing.kind = 'messages'
-               and existing.id = messages.session_id and existing.seq = messages.seq)
-           order by session_id, seq limit :size""",
-        session=after[0],
-        seq=after[1],
-        size=size,
-    )
-
-
-def _stray(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select number, 'message ' || cast(seq as {text}) || ' of session ' || id
-           from search_items
-           where tenant = :tenant and kind = 'messages' and not exists (
-               select 1 from messages
-               where messages.tenant = :tenant and messages.session_id = search_items.id
-               and messages.seq = search_items.seq and messages.chatter < 2)
-           limit :size""",
-        size=size,
-    )
-
-
-def _lock(tx: Transaction, keys: Sequence[Place]) -> None:
-    for session in sorted({key[0] for key in keys}):
-        tx.lock_rows(
-            "select 1 from sessions where tenant = :tenant and id = :session", session=session
-        )
-
-
-def _index_rows_of(row: Row, _: str) -> list[IndexRow]:
-    session, seq, user, agent, role, author, raw, at = row
-    value = {
-        "seq": seq,
-        "role": role,
-        "author": author,
-        "content": raw,
-        "searchable_parts": _searchable_parts(role, json.loads(raw)),
-        "created_at": at,
-    }
-    return index_rows(session, user, agent, value)
-
-
-MESSAGE_INDEX = Findable("messages", ("", 0), _missing, _stray, _lock, _index_rows_of)
+# The user and the agent are looked up row by row. With a join, a server without statistics, such as
+# after an import, would read the whole table for each row.
+MESSAGE_INDEX = Findable(
+    kind="messages",
+    key=("session_id", "seq"),
+    select="""select session_id, seq,
+                     (select user_id from sessions where tenant = :tenant and id = session_id),
+                     (select agent from sessions where tenant = :tenant and id = session_id),
+                     role, author, content, created_at
+              from messages where tenant = :tenant and chatter < 2 and {where}""",
+    documents=_documents,
+    key_of=lambda id, seq: (id,) if seq == WHOLE else (id, seq),
+    first=("", 0),
+)

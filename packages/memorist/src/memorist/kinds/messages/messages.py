@@ -33,6 +33,7 @@ from memorist.kinds.messages.message_rows import MESSAGE_INDEX
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.section import RecallScope
 from memorist.search.query import Hit
+from memorist.search.search_document import IndexMark, owner_of
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Transaction
 from memorist.storage.tables import OF_AGENT_SESSION
@@ -115,6 +116,14 @@ class AlreadyAdded(Exception):
     """
 
 
+class _LockedSession(NamedTuple):
+    """The columns of a locked session that writers of messages need."""
+
+    last_seq: int  # first_seq - 1 if it has no message
+    user: str
+    fresh_from: int | None  # the first message that the index lacks; None if it has all
+
+
 class Messages(Kind):
     """The messages of a session: append-only, numbered from 1 without gaps."""
 
@@ -166,7 +175,6 @@ class Messages(Kind):
                    select 1 from messages where messages.tenant = :tenant
                    and messages.session_id = mentions.session_id and messages.seq = mentions.seq)""",
         ),
-        *MESSAGE_INDEX.checks,
     )
     findable = MESSAGE_INDEX
 
@@ -294,8 +302,8 @@ class Messages(Kind):
         canonical.check_integer(seq, "seq", 1)
 
         def work(tx: Transaction) -> None:
-            self._lock(tx, session)
-            if not self._remove(tx, session, seq):
+            locked = self._lock(tx, session)
+            if not self._remove(tx, session, seq, locked.user):
                 raise NotFound(what="message", id=seq)
 
         self._write("remove", work, row=ChangeSubject(session=session))
@@ -311,11 +319,12 @@ class Messages(Kind):
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> Message:
-            last, _, _ = self._lock(tx, session)
+            locked = self._lock(tx, session)
+            last = locked.last_seq
             rows = tx.all(_NEWEST_MESSAGES, session=session, upto=last, chatter=TRAFFIC, size=1)
             if not rows:
                 raise NotFound(what="message", id=last)
-            self._remove(tx, session, rows[0][0])
+            self._remove(tx, session, rows[0][0], locked.user)
             return records(session, rows)[0]
 
         return self._write("pop", work, row=ChangeSubject(session=session))
@@ -331,21 +340,23 @@ class Messages(Kind):
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> int:
-            last, _, _ = self._lock(tx, session)
+            locked = self._lock(tx, session)
+            last = locked.last_seq
             remove_evidence(tx, self._services.index, session, 1, last)
             removed = tx.all(_DELETE_MESSAGES, session=session)
             for statement in _DELETE_DEPENDENTS:
                 tx.send(statement, session=session)
-            self._services.index.remove(tx, self.name, session)
+            mark = IndexMark(owner_of(locked.user), self.name, session)
+            self._services.index.mark(tx, [mark])
             tx.send(_RESET_SESSION, session=session, next=last + 1)
             return sum(chatter != REMOVED for (chatter,) in removed)
 
         return self._write("clear", work, row=ChangeSubject(session=session), long=True)
 
-    def _remove(self, tx: Transaction, session: str, seq: int) -> int:
+    def _remove(self, tx: Transaction, session: str, seq: int, user: str) -> int:
         tx.send(_DELETE_MENTIONS, session=session, seq=seq)
         remove_evidence(tx, self._services.index, session, seq, seq)
-        self._services.index.remove_seq(tx, self.name, session, seq)
+        self._services.index.mark(tx, [IndexMark(owner_of(user), self.name, session, seq)])
         return tx.run(
             _BLANK_MESSAGE,
             session=session,
@@ -391,7 +402,8 @@ class Messages(Kind):
         once: tuple[str, str] | None = None,
     ) -> list[Message]:
         """Insert rows with the next numbers, under a session lock that lasts until the commit."""
-        last, user, agent = self._lock_and_check_key(tx, session, once[0] if once else None)
+        locked = self._lock_and_check_key(tx, session, once[0] if once else None)
+        last = locked.last_seq
         # Check everything before the key is stored: in `Scope.transaction`, a caller may catch the
         # error and commit.
         if expected_last_seq not in (None, last):
@@ -415,14 +427,7 @@ class Messages(Kind):
             elif value["created_at"] < now:
                 self._reach_back(tx, session, value["created_at"])
         tx.many(_INSERT_MESSAGE, values)
-        self._services.index.add(
-            tx,
-            [
-                index_row
-                for value in values
-                for index_row in message_rows.index_rows(session, user, agent, value)
-            ],
-        )
+        self._services.index.mark_messages(tx, session, locked.user, last + 1, locked.fresh_from)
         mentions = message_rows.mentioned(session, values)
         if mentions:
             tx.many(_INSERT_MENTION, mentions)
@@ -489,16 +494,11 @@ class Messages(Kind):
         """Move the session's `first_at` back to an older message, so that retention finds it."""
         tx.send(_MOVE_FIRST_AT, session=session, at=at)
 
-    def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
-        """Lock a session until the commit; return its last message number, its user and its agent.
-
-        The number is 0 before the first message.
-        """
+    def _lock(self, tx: Transaction, session: str) -> _LockedSession:
+        """Lock a session until the commit, and return what writers of messages need of it."""
         return self._lock_and_check_key(tx, session, None)
 
-    def _lock_and_check_key(
-        self, tx: Transaction, session: str, key: str | None
-    ) -> tuple[int, str, str]:
+    def _lock_and_check_key(self, tx: Transaction, session: str, key: str | None) -> _LockedSession:
         """Lock a session as `_lock` does; raise `AlreadyAdded` if the idempotency key was used.
 
         The key is read in the same round trip as the session.
@@ -509,7 +509,7 @@ class Messages(Kind):
         earlier_use = None if key is None else tx.send(_KEY_ROW, session=session, key=key)
         row = tx.one(
             """select touched_at, coalesce((select seq from messages where tenant = :tenant and session_id = :session
-                                            order by seq desc limit 1), first_seq - 1), user_id, agent
+                                            order by seq desc limit 1), first_seq - 1), user_id, fresh_from
                from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
             session=session,
             user=self._owner.user,
@@ -522,10 +522,11 @@ class Messages(Kind):
             )
         if earlier_use is not None and earlier_use.rows():
             raise AlreadyAdded
-        if tx.now - row[0] > clock.MINUTE:
+        touched_at, last, user, fresh_from = row
+        if tx.now - touched_at > clock.MINUTE:
             for statement in _TOUCH_SESSION:
                 tx.send(statement, session=session)
-        return int(row[1]), row[2], row[3]
+        return _LockedSession(int(last), user, fresh_from)
 
     def first_result(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
         """Return the messages that the first call with the key added, without removed messages."""

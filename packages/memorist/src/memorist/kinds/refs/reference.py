@@ -1,4 +1,4 @@
-"""A reference: its record, its bytes, its placeholder, its description and its index row."""
+"""A reference: its record, its bytes, its placeholder, its description and its document."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from memorist.base.masking import OFF, Policy
 from memorist.content import placeholder
 from memorist.kinds.section import Piece
 from memorist.models import Model
-from memorist.search.reindexer import Findable, Place
-from memorist.search.search_engine import IndexRow
-from memorist.storage.database import Row, Transaction
+from memorist.search.search_document import Findable, IndexMark, SearchDocument, owner_of
+from memorist.storage.database import Row
 from memorist.storage.rows import none_if_empty, row_mapper
 from memorist.text import describe, view
 from memorist.text.measure import Measure
@@ -260,27 +259,12 @@ def piece(row: Sequence[Any], age: int) -> Piece:
     return Piece(f"refs {key}", text, tokens.estimate(text) + 1, reason, worth=1 / (1 + age))
 
 
-# -- index row: the id is the key --------------------------------------------------------------
+# -- document: the id is the key ---------------------------------------------------------------
 
 INDEXED_CHARACTERS = 2_000
 """The size of the searchable beginning of a content."""
 INACTIVE_ROLE = "inactive"
 """The role in the index of a reference that is not active."""
-
-
-def index_row(row: Row, content: str) -> IndexRow:
-    """Return the index row of a row of COLUMNS: the summary in the first line, then the content."""
-    key, user, _, session, type, summary, *_, is_active, created, _ = row
-    return IndexRow(
-        "refs",
-        key,
-        f"{summary}\n{content}",
-        created,
-        user=user or None,
-        session=session,
-        role=type if is_active else INACTIVE_ROLE,
-        title=key,
-    )
 
 
 def searchable_content(command: str, media: str, beginning: str) -> str:
@@ -291,52 +275,41 @@ def searchable_content(command: str, media: str, beginning: str) -> str:
     return canonical.text("\n".join(text for text in texts if text), "content", 1 << 20)
 
 
-def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
-    return tx.all(
-        f"""select {COLUMNS}, digest from refs
-            where tenant = :tenant and key > :key and not exists (
-                select 1 from search_items existing
-                where existing.tenant = :tenant and existing.kind = 'refs'
-                and existing.id = refs.key)
-            order by key limit :size""",
-        key=after[0],
-        size=size,
-    )
+def searchable_of_row(row: Mapping[str, Any], beginning: str) -> str:
+    """Return the column `searchable` of a row that an earlier version has exported."""
+    command = None
+    with suppress(ValueError, TypeError, AttributeError, RecursionError):
+        command = json.loads(row["metadata"]).get("command")
+    return searchable_content(command if isinstance(command, str) else "", row["media"], beginning)
 
 
-def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
-    return tx.all(
-        """select number, 'reference ' || id from search_items
-           where tenant = :tenant and kind = 'refs' and not exists (
-               select 1 from refs where refs.tenant = :tenant and refs.key = search_items.id)
-           limit :size""",
-        size=size,
-    )
+def mark(key: str, user: str | None) -> IndexMark:
+    """Return the mark of a reference, for the index."""
+    return IndexMark(owner_of(user or None), "refs", key)
 
 
-def _lock_refs(tx: Transaction, keys: Sequence[Place]) -> None:
-    for (key,) in sorted(keys):
-        tx.lock_rows("select 1 from refs where tenant = :tenant and key = :key", key=key)
-
-
-def _index_rows(row: Row, beginning: str) -> list[IndexRow]:
-    columns = row[:-1]
-    media = row[6]
-    command = json.loads(row[10]).get("command")
-    content = searchable_content(command if isinstance(command, str) else "", media, beginning)
-    return [index_row(columns, content)]
-
-
-def _user_and_digest(row: Row) -> tuple[str, str]:
-    return row[1], row[-1]
+def _documents(row: Row) -> list[SearchDocument]:
+    """Return the document of a reference: the summary in the first line, then the content."""
+    key, user, _, session, type, summary, *_, is_active, created, _, searchable = row
+    return [
+        SearchDocument(
+            "refs",
+            key,
+            f"{summary}\n{searchable}",
+            created,
+            user=user or None,
+            session=session,
+            role=type if is_active else INACTIVE_ROLE,
+            title=key,
+        )
+    ]
 
 
 REF_INDEX = Findable(
-    "refs",
-    ("",),
-    _missing_from_index,
-    _stray_in_index,
-    _lock_refs,
-    _index_rows,
-    _user_and_digest,
+    kind="refs",
+    key=("key",),
+    select=f"select {COLUMNS}, searchable from refs where tenant = :tenant and {{where}}",
+    documents=_documents,
+    key_of=lambda id, seq: (id,),
+    first=("",),
 )

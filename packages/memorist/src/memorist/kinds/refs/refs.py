@@ -34,7 +34,7 @@ from memorist.search.query import Hit
 from memorist.storage.checksum import checksum
 from memorist.storage.contents.blobs import Stored
 from memorist.storage.damage import changed_checksum
-from memorist.storage.database import Row, Sent, Transaction
+from memorist.storage.database import Sent, Transaction
 from memorist.storage.tables import OF_AGENT_SESSION
 from memorist.text import describe
 from memorist.text.measure import Measure
@@ -222,6 +222,7 @@ class Refs(Kind):
             owned="user_id = :user",
             of_agent=OF_AGENT_SESSION,
             checked=("type", "summary", "metadata"),
+            added={"searchable": reference.searchable_of_row},
         ),
     )
     checks = (
@@ -238,7 +239,6 @@ class Refs(Kind):
                join sessions on sessions.tenant = refs.tenant and sessions.id = refs.session_id
                where refs.tenant = :tenant and sessions.user_id <> refs.user_id""",
         ),
-        *REF_INDEX.checks,
     )
     findable = REF_INDEX
 
@@ -304,18 +304,18 @@ class Refs(Kind):
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
         """Write a prepared content, in a transaction of the caller."""
-        values = dict(prepared.values)
+        values = prepared.values
         stored = prepared.stored
-        searchable = values.pop("searchable")
         if values["session"] is not None:
             own_session(tx, self._owner, values["session"])
         self._services.blobs.add(tx, stored)
         row = tx.one(
             f"""insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest,
-                                  media, bytes, lines, tokens, metadata, source, is_active,
-                                  created_at, updated_at, checksum)
+                                  media, bytes, lines, tokens, metadata, searchable, source,
+                                  is_active, created_at, updated_at, checksum)
                 values (:tenant, :key, :user, :agent, :session, :type, :summary, :digest,
-                        :media, :bytes, :lines, :tokens, :metadata, :source, 1, :now, :now, :checksum)
+                        :media, :bytes, :lines, :tokens, :metadata, :searchable, :source,
+                        1, :now, :now, :checksum)
                 on conflict do nothing returning {COLUMNS}""",
             **values,
             key=prepared.key,
@@ -326,7 +326,7 @@ class Refs(Kind):
             source=self._owner.source,
         )
         if row is not None:
-            self._services.index.add(tx, [reference.index_row(row, searchable)])
+            self._services.index.mark(tx, [reference.mark(row[0], row[1])])
         elif not prepared.has_chosen_key:  # a retry after a commit whose answer was lost
             row = tx.one(
                 f"""select {COLUMNS} from refs
@@ -442,21 +442,10 @@ class Refs(Kind):
             )
             if row is None:
                 raise NotFound(what="reference", id=key)
-            self._index_again(tx, row)
+            self._services.index.mark(tx, [reference.mark(row[0], row[1])])
             return reference.ref(row)
 
         return self._write("edit", work, row={"key": key})
-
-    def _index_again(self, tx: Transaction, row: Row) -> None:
-        """Replace a changed reference in the index."""
-        key = row[0]
-        indexed = tx.one(
-            "select text from search_items where tenant = :tenant and kind = 'refs' and id = :key",
-            key=key,
-        )
-        if indexed is not None:  # otherwise the reindex job will add it as it is now
-            _, _, searchable = indexed[0].partition("\n")
-            self._services.index.replace(tx, self.name, key, [reference.index_row(row, searchable)])
 
     @verb(
         "DELETE /refs/{key:path}",
@@ -477,7 +466,7 @@ class Refs(Kind):
             if row is None:
                 raise NotFound(what="reference", id=key)
             tx.send("delete from mentions where tenant = :tenant and key = :key", key=key)
-            self._services.index.remove(tx, self.name, key)
+            self._services.index.mark(tx, [reference.mark(key, row[0])])
             return self._services.blobs.release(tx, [(row[0], row[1])])
 
         self._services.blobs.discard(self._write("remove", work, row={"key": key}))

@@ -22,31 +22,6 @@ CANNOT_REWRITE = (
 )
 SETTINGS = {"citus.propagate_set_commands": "local"}
 """Settings of every transaction: without it, `set local` would stay on the coordinator."""
-# A worker must not send a statement to another one while it runs one, so a trigger changes the part
-# of the table that lies beside its own.
-_WORDS_TRIGGER = """
-create or replace function {name}() returns trigger language plpgsql set enable_seqscan = off as $$
-declare
-    words_table text;
-begin
-    select format('%I.%I', tg_table_schema, 'search_words_' || words.shardid) into strict words_table
-    from pg_dist_shard items join pg_dist_shard words using (shardminvalue)
-    where items.shardid = substring(tg_table_name from '[0-9]+$')::bigint
-    and words.logicalrelid = format('%I.search_words', tg_table_schema)::regclass;
-    execute format('{statement}', words_table) using {row}.tenant, {row}.owner, {row}.words, {row}.number;
-    return null;
-end $$"""
-_REMOVED_WORDS = _WORDS_TRIGGER.format(
-    name="search_items_removed",
-    row="old",
-    statement="delete from %s where tenant = $1 and owner = $2 and word = any($3) and number = $4",
-)
-# Sent by the coordinator, the statement takes three times as long, most of it to plan it.
-_ADDED_WORDS = _WORDS_TRIGGER.format(
-    name="search_items_added",
-    row="new",
-    statement="insert into %s (tenant, owner, word, number) select $1, $2, word, $4 from unnest($3) word",
-)
 # A table comes after those that it refers to.
 _LOCAL_TABLES = """
     select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
@@ -114,24 +89,8 @@ def local_tables(connection: Connection, schema: str) -> list[str]:
 
 
 def is_complete(connection: Connection, schema: str) -> bool:
-    """Return whether `distribute` and `replace_function` would change nothing."""
-    return not local_tables(connection, schema) and _removes_words(connection, schema)
-
-
-def _removes_words(connection: Connection, schema: str) -> bool:
-    """Return whether the workers remove the words of rows."""
-    sql = """select 1 from pg_proc where pronamespace = to_regnamespace(%s)
-             and proname = 'search_items_removed' and strpos(prosrc, 'pg_dist_shard') > 0"""
-    return connection.execute(sql, (schema,)).fetchone() is not None
-
-
-def _adds_words(connection: Connection, schema: str) -> bool:
-    """Return whether the workers add the words of rows."""
-    sql = (
-        "select 1 from pg_trigger where tgname = 'search_items_added' and tgrelid = to_regclass(%s)"
-    )
-    search_items = Identifier(schema, "search_items").as_string()
-    return connection.execute(sql, (search_items,)).fetchone() is not None
+    """Return whether `distribute` would change nothing."""
+    return not local_tables(connection, schema)
 
 
 def layout(connection: Connection, schema: str) -> str:
@@ -154,32 +113,6 @@ def distribute(connection: Connection, schema: str, role: str) -> None:
             "select truncate_local_data_after_distributing_table(%s)",
             (Identifier(schema, table).as_string(),),
         )
-
-
-def replace_function(connection: Connection) -> None:
-    """Let the workers remove the words of rows.
-
-    Not in the transaction that distributes the tables: there, Citus creates functions over
-    another connection to a worker, and would wait for itself.
-    """
-    allow_changes(connection)
-    connection.execute(_REMOVED_WORDS)
-
-
-def add_trigger(connection: Connection, schema: str) -> None:
-    """Let the workers add the words of rows.
-
-    Versions of memorist without the trigger add them themselves, and fail when they exist. So it is
-    added on request only.
-    """
-    if _adds_words(connection, schema):
-        return
-    allow_changes(connection)
-    connection.execute(_ADDED_WORDS)
-    connection.execute(
-        """create trigger search_items_added after insert on search_items
-           for each row execute function search_items_added()"""
-    )
 
 
 def allow_changes(connection: Connection) -> None:

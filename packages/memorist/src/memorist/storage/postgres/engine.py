@@ -54,7 +54,6 @@ from memorist.storage.postgres import (
     rewrite,
     roles,
     row_security,
-    vector_index,
 )
 from memorist.storage.postgres import server as postgres_server
 from memorist.storage.postgres.connections import (
@@ -441,33 +440,9 @@ class PostgresDatabase(ServerDatabase):
                     if not citus.is_complete(connection, roles.SCHEMA):
                         connection.execute(set_path)
                         citus.distribute(connection, roles.SCHEMA, roles.ROLE)
-                with _migration_lock(connection, deadline):
-                    if not citus.is_complete(connection, roles.SCHEMA):
-                        connection.execute(set_path)
-                        citus.replace_function(connection)
                 return citus.layout(connection, roles.SCHEMA)
             except errors.InsufficientPrivilege:
                 return "Some tables are not distributed: run `memorist migrate up` as their owner."
-
-    def refit(self) -> None:
-        set_path = SQL("set local search_path = {}").format(SEARCH_PATH)
-        with self._own_connection(self._owner_url, answer_seconds=None) as connection:
-            if citus.is_distributed(connection, roles.SCHEMA):
-                deadline = time.monotonic() + MIGRATION_SECONDS
-                # Without the rights of the owner, words are added without the trigger.
-                with (
-                    suppress(errors.InsufficientPrivilege),
-                    _migration_lock(connection, deadline),
-                ):
-                    connection.execute(set_path)
-                    connection.execute("set local lock_timeout = '5s'")
-                    citus.add_trigger(connection, roles.SCHEMA)
-            with connection.transaction():
-                connection.execute(set_path)
-                connection.execute("set local lock_timeout = '5s'")
-                if citus.is_installed(connection):
-                    citus.allow_changes(connection)
-                connection.execute(vector_index.SCRIPT)
 
     def health(self) -> list[Finding]:
         with self._own_connection(self._primary.url) as connection:
@@ -512,9 +487,6 @@ class PostgresDatabase(ServerDatabase):
         parts = read_address(self._owner_url, "owner_database")
         with self._own_connection(self._owner_url) as connection:
             roles.check_can_dump(connection)
-            used = connection.execute(
-                "select 1 from pg_extension where extname = 'vector'"
-            ).fetchone()
         env = {
             **os.environ,
             "PGPASSWORD": str(parts.pop("password", os.environ.get("PGPASSWORD", ""))),
@@ -528,7 +500,6 @@ class PostgresDatabase(ServerDatabase):
             str(target),
             "--dbname",
             conninfo.make_conninfo(**parts),
-            *(["--extension", "vector"] if used else []),
         ]
         try:
             subprocess.run(command, env=env, check=True, capture_output=True, text=True)
@@ -614,7 +585,7 @@ class _Translated(NamedTuple):
     parameters: Sequence[str]  # the names of $1, $2 and so on
 
 
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
 
 @cache

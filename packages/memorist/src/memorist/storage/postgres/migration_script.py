@@ -1,7 +1,7 @@
 """The script of one migration for PostgreSQL, and the version of a database.
 
-Each migration ends by forcing row-level security on every table that has a tenant, so that no new
-table is forgotten.
+Each migration ends by forcing row-level security on every table that has a tenant, and by granting
+the application's role its rights, so that no new table is forgotten.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def script(step: Step, steps: str) -> str:
     parts = [steps.strip()]
     if touched := sorted(set(row_security.TOUCHED.findall(steps))):
         parts.insert(0, row_security.LIFT.format(touched=Literal(touched).as_string(), **names))
-    if step.up or touched:
+    has_tables = step.up or step.number > 1  # a step down can create tables again
+    if has_tables:
         parts.append(row_security.PROTECT.format(own_rows=row_security.OWN_ROWS, **names))
-    if step.up:
+    if has_tables:
         parts.append(roles.GRANT.format(**names))
     record = f"insert into memorist_schema values ({step.number}, '{step.name}', {_NOW})"
     if not step.up:

@@ -43,7 +43,6 @@ from memorist.storage.database import (
     require_tenant,
 )
 from memorist.storage.files import filesystem_of, is_network, make_ballast
-from memorist.storage.pace import Pace
 from memorist.storage.sqlite import connection as sqlite_connection
 from memorist.storage.sqlite import maintenance
 from memorist.storage.sqlite.connection import (
@@ -402,14 +401,9 @@ class SqliteDatabase:
     def distribute(self) -> str:
         return ""
 
-    def refit(self) -> None:
-        """Do nothing: the engine comes with this package."""
-
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
-        with self._own_connection(
-            writing=False
-        ) as connection:  # a used connection would compare FTS5's pages with its cache
+        with self._own_connection(writing=False) as connection:  # a used one has pages in its cache
             findings = maintenance.check_integrity(connection)
         return [
             *findings,
@@ -463,52 +457,11 @@ class SqliteDatabase:
         with self._own_connection(writing=not self._read_only) as connection:
             maintenance.copy(connection, target)
 
-    def tidy_index(self) -> None:
-        if self._with_reader(maintenance.needs_merge):
-            self._merge_search_index()
-
-    def _merge_search_index(self) -> bool:
-        """Remove the words of removed rows, in small steps that queue with other writes.
-
-        Others may add segments meanwhile, so there may always be more to merge. The words are gone
-        when no segment is left that was there at the start. Returns False if that took too long.
-        """
-        removed = self._with_reader(maintenance.removed_rows)
-        if not removed:
-            return True
-        old = self._with_reader(maintenance.segments)
-        pages = self._with_reader(maintenance.pages_of_search_index)
-        pages_left = maintenance.MAX_REWRITES * pages
-        pace = Pace(maintenance.PAGES_PER_MERGE, maintenance.MIN_PAGES_PER_MERGE)
-        is_first = True
-
-        def merge(tx: Transaction) -> tuple[set[int], float]:
-            started = time.monotonic()
-            left = maintenance.merge_search_index(
-                _connection_of(tx), pace.size, old, is_first=is_first
-            )
-            return left, time.monotonic() - started
-
-        while old:
-            if pages_left < 0:
-                return False
-            pages_left -= pace.size
-            old, seconds = self.write(EVERY_TENANT, merge, frees_space=True)
-            is_first = False
-            pace.record_and_pause(seconds)
-        self.write(
-            EVERY_TENANT,
-            lambda tx: maintenance.forget_removed_rows(_connection_of(tx), removed),
-            frees_space=True,
-        )
-        return True
-
     def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)
-        is_merged = self._merge_search_index()
         with self._own_connection() as connection:
-            return maintenance.reclaim_space(connection, self._wait_seconds) and is_merged
+            return maintenance.reclaim_space(connection, self._wait_seconds)
 
     def plan_rewrite(self) -> str:
         return (

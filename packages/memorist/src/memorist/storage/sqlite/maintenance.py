@@ -13,16 +13,7 @@ from memorist.storage.database import Finding, Step
 from memorist.storage.pace import Pace
 from memorist.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
-PAGES_PER_MERGE = 16
-MIN_PAGES_PER_MERGE = 4
-"""FTS5 ends each step with a partly filled page, so smaller steps would waste space."""
-MAX_REWRITES = 8
-"""A merge gives up after it has written this many times the pages of the index."""
-_SEGMENT_SHIFT = 37
-"""The bits of a row number in `search_words_data` below the number of its segment."""
 PAGES_PER_VACUUM = 200
-MIN_REMOVED_ROWS = 5_000
-"""With fewer removed rows, the full-text index is merged only when the file is compacted."""
 COLUMN_TYPES = {
     "{key}": "text",
     "{text}": "text",
@@ -123,79 +114,6 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
     ):
         time.sleep(0.05)
     return is_truncated
-
-
-def needs_merge(connection: apsw.Connection) -> bool:
-    """Return whether enough rows of the full-text index have been removed to merge it: a fifth.
-
-    A step of the merge ends when it has written its pages, regardless of how many words of removed
-    rows it skips. The more removed rows the index still has, the longer each further removal takes.
-    """
-    ((removed, remaining),) = connection.execute(
-        "select removed, (select count(*) from search_words_docsize) from search_absorbed"
-    ).fetchall()
-    return int(str(removed)) >= max(MIN_REMOVED_ROWS, int(str(remaining)) // 4)
-
-
-def removed_rows(connection: apsw.Connection) -> int:
-    """Return how many rows were removed since the full-text index was merged.
-
-    Until the next merge, its pages hold their words.
-    """
-    if not connection.execute(
-        "select 1 from sqlite_master where name = 'search_absorbed'"
-    ).fetchall():
-        return 0
-    ((removed,),) = connection.execute("select removed from search_absorbed").fetchall()
-    return int(str(removed))
-
-
-def pages_of_search_index(connection: apsw.Connection) -> int:
-    """Return how many pages the full-text index has, and two rows more.
-
-    `search_words_idx` lacks the pages on which no word begins.
-    """
-    ((count,),) = connection.execute("select count(*) from search_words_data").fetchall()
-    return int(str(count))
-
-
-def segments(connection: apsw.Connection) -> set[int]:
-    """Return the numbers of the segments of the full-text index, and of their lists of removed rows."""
-    numbers: set[int] = set()
-    next_row = 1 << _SEGMENT_SHIFT
-    sql = "select id from search_words_data where id >= ? order by id limit 1"
-    while rows := connection.execute(sql, (next_row,)).fetchall():
-        number = int(str(rows[0][0])) >> _SEGMENT_SHIFT
-        numbers.add(number)
-        next_row = (number + 1) << _SEGMENT_SHIFT
-    return numbers
-
-
-def merge_search_index(
-    connection: apsw.Connection, pages: int, old: set[int], *, is_first: bool
-) -> set[int]:
-    """Merge the full-text index until `pages` pages are written; return which `old` segments are left.
-
-    is_first: start a merge of all segments. Otherwise, continue the merge under way, and start
-        another only if there is none: it would include the segments that others add meanwhile.
-    """
-    # FTS5 starts a merge of all segments if the number is negative.
-    for signed_pages in (-pages,) if is_first else (pages, -pages):
-        before = connection.total_changes()
-        connection.execute(
-            "insert into search_words (search_words, rank) values ('merge', ?)", (signed_pages,)
-        )
-        if connection.total_changes() - before >= 2:
-            return old & segments(connection)
-    return set()  # there was nothing to merge: one segment without removed rows
-
-
-def forget_removed_rows(connection: apsw.Connection, count: int) -> None:
-    """Record that the words of `count` removed rows are gone.
-
-    Another process may have merged at the same time, and recorded the same rows.
-    """
-    connection.execute("update search_absorbed set removed = max(0, removed - ?)", (count,))
 
 
 def _free_pages(connection: apsw.Connection) -> int:

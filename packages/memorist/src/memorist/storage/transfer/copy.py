@@ -23,7 +23,16 @@ from itertools import groupby, islice
 from typing import IO, Any
 
 from memorist.base import canonical
-from memorist.base.errors import Conflict, CorruptRecord, Invalid
+from memorist.base.errors import (
+    Busy,
+    Conflict,
+    CorruptRecord,
+    Invalid,
+    ReadTooLong,
+    SettingsError,
+    StorageError,
+    Unreachable,
+)
 from memorist.storage import former_name
 from memorist.storage.checksum import checksum
 from memorist.storage.contents.blobs import Blobs
@@ -35,6 +44,7 @@ from memorist.storage.writer import Change, Writer
 FORMAT = 1
 PARTS = "blob_parts"
 _IN_ONE_WRITE = 500
+_BEGINNING_BYTES = 16 << 10
 _BEHIND = """insert into search_behind (tenant, round) values (:tenant, 1)
              on conflict (tenant) do update set round = search_behind.round + 1"""
 _RESET_MARK = """insert into job_marks (tenant, job, position, basis, version)
@@ -127,6 +137,7 @@ def import_(
     _inspect(
         file,
         {name: set(names) - {"tenant"} - by_name[name].omitted for name, names in columns.items()},
+        {table.name: table.added.keys() for table in tables},
     )
     counts = {table.name: 0 for table in tables}
     new = 0
@@ -143,6 +154,8 @@ def import_(
         if is_of_retain:
             rows = map(partial(former_name.translate_row, value), rows)
         table = by_name[value]
+        if table.added:
+            rows = map(partial(_with_added, blobs, tenants[-1], table), rows)
         parts = value == PARTS
         batches = (
             _contents(blobs, tenants[-1], rows)
@@ -188,6 +201,30 @@ def _contents(
     for (user, digest), parts in groupby(rows, key=lambda row: (row["user_id"], row["digest"])):
         count, new = blobs.put(tenant, user, digest, parts)
         yield count, count if new else 0
+
+
+def _with_added(
+    blobs: Blobs, tenant: str, table: Table, row: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return a row with the columns that the version that exported it did not have."""
+    missing = table.added.keys() - row.keys()
+    if not missing:
+        return row
+    beginning = ""
+    if "digest" in row:
+        beginning = _read_beginning(blobs, tenant, row["user_id"], row["digest"])
+    return {**row, **{name: table.added[name](row, beginning) for name in missing}}
+
+
+def _read_beginning(blobs: Blobs, tenant: str, user: str, digest: str) -> str:
+    """Return the beginning of a stored content; "" if it cannot be read."""
+    try:
+        with blobs.open(tenant, user, digest, check=False) as file:
+            return file.read(_BEGINNING_BYTES).decode("utf-8", "replace")
+    except (Busy, Unreachable, ReadTooLong):  # the database failed, not this content
+        raise
+    except (StorageError, SettingsError):
+        return ""
 
 
 def _add(
@@ -264,7 +301,7 @@ def _check(file: IO[bytes], schema: int) -> tuple[int, bool]:
             f"has schema {head.get('schema')}; export it again with the last version of retain"
         )
         raise Invalid(field="file", problem=problem)
-    if not is_of_retain and head.get("schema") != schema:
+    if not is_of_retain and not _is_readable(head.get("schema"), schema):
         raise Invalid(
             field="file", problem=f"has schema {head.get('schema')}, and the database has {schema}"
         )
@@ -283,8 +320,15 @@ def _check(file: IO[bytes], schema: int) -> tuple[int, bool]:
     return int(end["rows"]), is_of_retain
 
 
-def _inspect(file: IO[bytes], columns: Mapping[str, Set[str]]) -> None:
-    """Check that every line can be written.
+def _is_readable(schema: Any, current: int) -> bool:
+    """Return whether an export of a schema can be imported: columns that it lacks are computed."""
+    return type(schema) is int and 1 <= schema <= current
+
+
+def _inspect(
+    file: IO[bytes], columns: Mapping[str, Set[str]], added: Mapping[str, Set[str]]
+) -> None:
+    """Check that every line can be written; rows may lack the columns `added` of their table.
 
     A matching checksum means that the file is complete, not that memorist wrote it.
     """
@@ -303,7 +347,7 @@ def _inspect(file: IO[bytes], columns: Mapping[str, Set[str]]) -> None:
                 field="file",
                 problem=f"line {number} has a table {value!r} that this memorist does not know",
             )
-        if wrong := line["row"].keys() ^ columns[value]:
+        if wrong := (line["row"].keys() ^ columns[value]) - added[value]:
             names = ", ".join(sorted(wrong))
             raise Invalid(
                 field="file",

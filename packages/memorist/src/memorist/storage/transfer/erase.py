@@ -17,15 +17,8 @@ from memorist.storage.event_log import NewEvent
 from memorist.storage.tables import Table
 from memorist.storage.writer import Change, Writer
 
-_SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user returning id"
-_THEIR_MESSAGES = (
-    "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
-)
 _HASHED_SUBJECT = re.compile(r"sha256:[0-9a-f]{64}")
 _KEYS = "delete from keys where tenant = :tenant and user_id = :user"
-_NO_MESSAGES = (
-    "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
-)
 _FACTS = (
     "delete from facts where tenant = :tenant and user_id = :user",
     "delete from fact_names where tenant = :tenant and user_id = :user",
@@ -48,6 +41,8 @@ NOT_REACHED_OF_AGENT = (
     *NOT_REACHED,
     "the names of the agent and of its records in the audit log",
     "messages that it wrote in sessions of other agents",
+    "hashes of the removed words in the search index of users and whiteboards, until the index job"
+    " has run",
 )
 
 
@@ -78,26 +73,28 @@ def hash_subject(subject: str) -> str:
     return f"sha256:{hashlib.sha256(subject.encode()).hexdigest()}"
 
 
-def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
+def erase(
+    writer: Writer,
+    tables: Sequence[Table],
+    blobs: Blobs,
+    tenant: str,
+    user: str,
+    erase_index: Callable[[Transaction], None],
+) -> Receipt:
     """Remove all rows of a user, children first, and then their files, free pages and logs.
 
-    The rows of the search index are removed last, so that ones added meanwhile are included. The
-    receipt counts neither these nor the user's keys.
+    The receipt counts neither the rows of the search index nor the user's keys.
+
+    erase_index: removes the user's search index; called last, so that what was added meanwhile goes
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int], int]:
         removed = {}
         for table in (table for table in reversed(tables) if table.owned):
-            if table.name == "sessions":
-                # The ids come from the `delete` itself: an earlier read could miss new sessions.
-                sessions = tx.all(_SESSIONS, user=user)
-                tx.many(_THEIR_MESSAGES, [{"id": id} for (id,) in sessions])
-            removed[table.name] = (
-                len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
-            )
+            removed[table.name] = tx.run(table.delete(), user=user)
         for statement in _FACTS:
             tx.send(statement, user=user)
-        tx.send(_NO_MESSAGES, user=user)
+        erase_index(tx)
         tx.send(_KEYS, user=user)
         event_log.erase(tx, user)
         return tx.now, removed, _hash_audit_subjects(tx, user)
@@ -150,27 +147,18 @@ def erase_agent(
     blobs: Blobs,
     tenant: str,
     agent: str,
-    remove_facts: Callable[[Transaction], int],
+    prepare: Callable[[Transaction], int],
 ) -> AgentReceipt:
     """Remove an agent with its API keys and its entries, notes, facts and sessions of all users.
 
     Messages that it wrote in the sessions of other agents stay: they belong to those sessions.
 
-    remove_facts: removes its facts, restores those that they replaced, and returns their number
+    prepare: removes its facts, restores those that they replaced, and returns their number; erases
+             its search index, and marks there what it stored for users and on whiteboards
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
-        facts = remove_facts(tx)
-        tx.send(
-            """delete from search_items where tenant = :tenant and (
-                   agent = :agent
-                   or session_id in (
-                       select id from sessions where tenant = :tenant and agent = :agent)
-                   or id in (
-                       select entry_id from consolidations
-                       where tenant = :tenant and agent = :agent))""",
-            agent=agent,
-        )
+        facts = prepare(tx)
         removed = {}
         for table in (table for table in reversed(tables) if table.of_agent):
             removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)

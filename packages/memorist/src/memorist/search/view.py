@@ -1,0 +1,416 @@
+"""What one search sees: the documents of some owners, in one snapshot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from memorist.search import fresh
+from memorist.search.block import DocumentBlock, DocumentKey
+from memorist.search.candidates import Candidates
+from memorist.search.fresh import Changed
+from memorist.search.owner_index import OWNER, read_state
+from memorist.search.search_document import owner_of
+from memorist.search.segment import word_hash
+from memorist.search.vectors import OwnerVectors
+
+if TYPE_CHECKING:
+    from memorist.search.index import Index
+    from memorist.search.search_document import Findable
+    from memorist.search.segment import Array, Mask
+    from memorist.search.vectors import Vector
+    from memorist.storage.database import Transaction
+
+MANY_FRESH = 500
+"""Fresh documents of an owner after which a search asks for it to be indexed."""
+MAX_OWNERS = 2000
+MAX_DOCUMENTS = 1_000_000
+"""A search over a whole tenant reads the owners that were written last, up to these limits."""
+_OWNERS = """select owner, sum(documents), max(changed_at) from (
+        select owner, documents, changed_at from index_owners where tenant = :tenant
+        union all select owner, 0, :now from fresh_records where tenant = :tenant
+        union all select owner, 0, :now from fresh_sessions where tenant = :tenant) known
+    where owner >= :first and owner < :beyond
+    group by owner order by max(changed_at) desc, owner limit :limit"""
+
+
+@dataclass(frozen=True)
+class SearchFilter:
+    """The documents that a search may return; None means no restriction.
+
+    Documents without a user or an agent are shared: every filter lets them pass.
+    """
+
+    user: str | None = None
+    agent: str | None = None
+    boards: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    session: str | None = None
+    since: int | None = None
+    until: int | None = None
+    place: str | None = None  # this place and everything below it
+    separate_kinds: tuple[str, ...] = ()
+    """Kinds that are ranked separately: neither among the hits of the others nor in their statistics."""
+
+
+def only_separate_kinds(filter: SearchFilter) -> SearchFilter:
+    """Return a filter for the kinds that are ranked separately and that the search includes."""
+    kinds = [kind for kind in filter.separate_kinds if filter.kinds is None or kind in filter.kinds]
+    return replace(filter, kinds=tuple(kinds), separate_kinds=())
+
+
+class ViewPlace(NamedTuple):
+    """A document of a view: its part, and its place in the block."""
+
+    part: int
+    document: int
+
+
+@dataclass
+class ViewPart:
+    """The documents of one block."""
+
+    owner: str
+    block: DocumentBlock
+    alive: Mask
+    vectors: OwnerVectors | None = None
+    _occurrences: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+
+    def occurrences(self, hashes: Sequence[int]) -> list[tuple[Array, Array]]:
+        """Return for each word the documents that have it, and how often each has it."""
+        import numpy as np
+
+        missing = [hash for hash in dict.fromkeys(hashes) if hash not in self._occurrences]
+        if missing:
+            every = self.block.occurrences(np.array(missing, np.int32))
+            self._occurrences.update(zip(missing, every, strict=True))
+        return [self._occurrences[hash] for hash in hashes]
+
+    @cached_property
+    def vector_rows(self) -> Array:
+        """The row of each document's vector, -1 if it has none."""
+        import numpy as np
+
+        if self.vectors is None:
+            return np.full(self.block.size, -1, np.int32)
+        return self.vectors.rows_of(self.block.columns["number"])
+
+
+@dataclass(frozen=True)
+class SearchView:
+    """The documents that a search may see."""
+
+    parts: Sequence[ViewPart]
+    problems: Sequence[str] = ()
+    """Why it is incomplete."""
+    waiting: Sequence[str] = ()
+    """Owners with so many fresh documents that they should be indexed now."""
+
+    def allowed(self, filter: SearchFilter) -> list[Mask]:
+        """Return which documents of each part pass a filter."""
+        return [_allowed(part, filter) for part in self.parts]
+
+    def count_documents(self, hashes: Sequence[int], masks: Sequence[Mask]) -> list[int]:
+        """Return how many documents have each word."""
+        counts = [0] * len(hashes)
+        for part, mask in zip(self.parts, masks, strict=True):
+            for word, (documents, _) in enumerate(part.occurrences(hashes)):
+                counts[word] += int(mask[documents].sum())
+        return counts
+
+    def weigh_words(
+        self, hashes: Sequence[int], rarity: Sequence[float], masks: Sequence[Mask], limit: int
+    ) -> list[ViewPlace]:
+        """Return the documents with the rarest words, at most `limit`; newest first among equals."""
+        import numpy as np
+
+        best: list[tuple[float, ViewPlace]] = []
+        for index, (part, mask) in enumerate(zip(self.parts, masks, strict=True)):
+            weights = np.zeros(part.block.size)
+            for (documents, _), weight in zip(part.occurrences(hashes), rarity, strict=True):
+                weights[documents] += weight
+            weights[~mask] = 0
+            weights = weights.round(9)
+            best += self._best(index, weights, limit, 0.0)
+        return self._first(best, limit)
+
+    def nearest(self, vector: Vector, masks: Sequence[Mask], limit: int) -> dict[ViewPlace, float]:
+        """Return the documents whose vectors are nearest, at most `limit`, with their cosines."""
+        import numpy as np
+
+        approximate: dict[str, tuple[Array, float]] = {}
+        best: list[tuple[float, ViewPlace]] = []
+        for index, (part, mask) in enumerate(zip(self.parts, masks, strict=True)):
+            vectors = part.vectors
+            if vectors is None or not _fits(vectors, vector):
+                continue
+            if part.owner not in approximate:
+                approximate[part.owner] = vectors.approximate(vector)
+            scores, error = approximate[part.owner]
+            documents = np.flatnonzero(mask & (part.vector_rows >= 0))
+            rows = part.vector_rows[documents]
+            near = scores[rows]
+            if error and limit < len(near):
+                lowest = np.partition(near, -limit)[-limit]
+                places = np.flatnonzero(near >= lowest - 2 * error)
+            else:
+                places = np.arange(len(near))
+            near = vectors.exact(vector, rows[places]) if error else near[places]
+            cosines = np.full(part.block.size, -2.0)
+            cosines[documents[places]] = near.astype(np.float64).round(7)
+            best += self._best(index, cosines, limit, -1.5)
+        first = self._first(best, limit)
+        scores_of = {place: score for score, place in best}
+        return {place: scores_of[place] for place in first}
+
+    def cosines(self, vector: Vector, places: Sequence[ViewPlace]) -> Array:
+        """Return the cosine of each document; NaN if it has no vector."""
+        import numpy as np
+
+        cosines = np.full(len(places), np.nan)
+        by_part: dict[int, list[int]] = {}
+        for position, place in enumerate(places):
+            by_part.setdefault(place.part, []).append(position)
+        for index, positions in by_part.items():
+            part = self.parts[index]
+            if part.vectors is None or not _fits(part.vectors, vector):
+                continue
+            documents = np.array([places[position].document for position in positions])
+            rows = part.vector_rows[documents]
+            known = rows >= 0
+            exact = part.vectors.exact(vector, rows[known]).astype(np.float64).round(7)
+            cosines[np.array(positions)[known]] = exact
+        return cosines
+
+    def _best(
+        self, index: int, scores: Array, limit: int, lowest: float
+    ) -> list[tuple[float, ViewPlace]]:
+        """Return the best documents of a part above a score, and those that are as good as the last."""
+        import numpy as np
+
+        documents = np.flatnonzero(scores > lowest)
+        if len(documents) > limit:
+            above = scores[documents]
+            least = np.partition(above, -limit)[-limit]
+            documents = documents[above >= least]
+            if len(documents) > limit:
+                # Of those that are as good as the last one, only the newest can be among the first.
+                at = self.parts[index].block.columns["at"][documents]
+                order = np.lexsort((-at, -scores[documents]))
+                last = order[limit - 1]
+                is_before = scores[documents] > scores[documents[last]]
+                documents = documents[is_before | (at >= at[last])]
+        return [
+            (score, ViewPlace(index, document))
+            for score, document in zip(scores[documents].tolist(), documents.tolist(), strict=True)
+        ]
+
+    def _first(self, best: list[tuple[float, ViewPlace]], limit: int) -> list[ViewPlace]:
+        """Return the first documents: by score, then the newest, then by their names."""
+
+        def order(entry: tuple[float, ViewPlace]) -> tuple[float, int, DocumentKey]:
+            score, place = entry
+            return -score, -self.at(place), self.key(place)
+
+        return [place for _, place in sorted(best, key=order)[:limit]]
+
+    def at(self, place: ViewPlace) -> int:
+        """Return the time of a document."""
+        return int(self.parts[place.part].block.columns["at"][place.document])
+
+    def key(self, place: ViewPlace) -> DocumentKey:
+        """Return the name of a document."""
+        return self.parts[place.part].block.key(place.document)
+
+    def text(self, place: ViewPlace, column: str) -> str | None:
+        """Return the value of a column of strings."""
+        return self.parts[place.part].block.text(column, place.document)
+
+    def neighbours(self, places: Iterable[ViewPlace], reach: int) -> list[ViewPlace]:
+        """Return the documents around others in their session or document, with themselves."""
+        found: dict[ViewPlace, None] = {}
+        for place in places:
+            key = self.key(place)
+            owner = self.parts[place.part].owner
+            for index, part in enumerate(self.parts):
+                if part.owner != owner:
+                    continue
+                around = part.block.neighbours(key.kind, key.id, key.seq, reach)
+                for document in around.tolist():
+                    if part.alive[document]:
+                        found[ViewPlace(index, document)] = None
+        return list(found)
+
+    def candidates(
+        self, places: Sequence[ViewPlace], vector: Vector | None
+    ) -> tuple[list[ViewPlace], Candidates]:
+        """Return documents in the order of time and name, and what ranking needs of each."""
+        import numpy as np
+
+        keys = {place: self.key(place) for place in places}
+        ordered = sorted(places, key=lambda place: (self.at(place), keys[place]))
+        columns: dict[str, list[int]] = {}
+        for name in ("length", "has_question", "question_words", "fingerprint"):
+            columns[name] = [
+                self.parts[place.part].block.columns[name][place.document].item()
+                for place in ordered
+            ]
+        cosines = np.full(len(ordered), np.nan)
+        if vector is not None:
+            cosines = self.cosines(vector, ordered)
+        table = Candidates(
+            keys=[keys[place] for place in ordered],
+            at=[self.at(place) for place in ordered],
+            roles=[self.text(place, "role") or "" for place in ordered],
+            authors=[self.text(place, "author") or "" for place in ordered],
+            cosines=cosines,
+            lengths=np.array(columns["length"], float),
+            has_question=np.array(columns["has_question"], float),
+            question_words=np.array(columns["question_words"], float),
+            fingerprints=columns["fingerprint"],
+            count_words=lambda words: self._count_words(ordered, words),
+        )
+        return ordered, table
+
+    def _count_words(self, places: Sequence[ViewPlace], words: Sequence[str]) -> Array:
+        import numpy as np
+
+        counts = np.zeros((len(places), len(words)))
+        hashes = [word_hash(word) for word in words]
+        by_part: dict[int, list[int]] = {}
+        for position, place in enumerate(places):
+            by_part.setdefault(place.part, []).append(position)
+        for index, positions in by_part.items():
+            part = self.parts[index]
+            position_of = np.full(part.block.size, -1, np.int32)
+            position_of[[places[position].document for position in positions]] = positions
+            for word, (documents, often) in enumerate(part.occurrences(hashes)):
+                wanted = position_of[documents]
+                inside = wanted >= 0
+                counts[wanted[inside], word] = often[inside]
+        return counts
+
+
+def _fits(vectors: OwnerVectors, vector: Vector) -> bool:
+    return bool(vectors.pages) and vectors.pages[0].vectors.shape[1] == len(vector)
+
+
+def _allowed(part: ViewPart, filter: SearchFilter) -> Mask:
+    block = part.block
+    mask = part.alive.copy()
+    if filter.agent is not None:
+        mask &= block.has_value("agent", (None, filter.agent))
+    if filter.boards is not None:
+        mask &= block.has_value("board", (None, *filter.boards))
+    if filter.kinds is not None:
+        mask &= block.has_value("kind", filter.kinds)
+    if filter.separate_kinds:
+        mask &= ~block.has_value("kind", filter.separate_kinds)
+    if filter.session is not None:
+        mask &= block.has_value("session", (filter.session,))
+    if filter.since is not None:
+        mask &= block.columns["at"] >= filter.since
+    if filter.until is not None:
+        mask &= block.columns["at"] < filter.until
+    if filter.place is not None:
+        mask &= block.is_below(filter.place)
+    return mask
+
+
+def open_view(
+    tx: Transaction,
+    index: Index,
+    findables: Mapping[str, Findable],
+    filter: SearchFilter,
+    model: str = "",
+) -> SearchView:
+    """Return the documents of the owners that a filter lets pass.
+
+    model: the embedder whose vectors are read, "" for none
+    """
+    owners, problems = _owners(tx, filter)
+    sent = [(owner, tx.send(OWNER, owner=owner), fresh.send_marks(tx, owner)) for owner in owners]
+    states = {owner: read_state(state.rows()) for owner, state, _ in sent}
+    marked = {owner: fresh.marks(marks) for owner, _, marks in sent}
+    loaded = index.cache.load(tx, states, model)
+    blocks = index.fresh.load(tx, findables, marked)
+    parts: list[ViewPart] = []
+    for each in loaded:
+        replaced = blocks[each.owner].replaced if each.owner in blocks else ()
+        for block, alive in each.blocks:
+            mask = _without_expired(block, without_changed(block, alive, replaced), tx.now)
+            parts.append(ViewPart(each.owner, block, mask, each.vectors))
+        if each.owner in blocks:
+            block = blocks[each.owner].block
+            parts.append(ViewPart(each.owner, block, _without_expired(block, None, tx.now)))
+        if each.damaged:
+            problems.append(
+                f"{len(each.damaged)} damaged segments were left out; run `memorist reindex`"
+            )
+    if not all(marks.is_complete for marks in marked.values()):
+        problems.append("some new texts are not indexed yet")
+    waiting = [owner for owner, marks in marked.items() if marks.count > MANY_FRESH]
+    return SearchView(parts, tuple(dict.fromkeys(problems)), waiting)
+
+
+def without_changed(block: DocumentBlock, alive: Mask, changed: Iterable[Changed]) -> Mask:
+    """Return which documents of a block still count."""
+    mask = alive
+    for each in changed:
+        places = block.find(each.kind, each.id, each.low, each.high)
+        if len(places):
+            mask = mask.copy() if mask is alive else mask
+            mask[places] = False
+    return mask
+
+
+def _without_expired(block: DocumentBlock, alive: Mask | None, now: int) -> Mask:
+    import numpy as np
+
+    expires = block.columns["expires"]
+    if alive is None:
+        alive = np.ones(block.size, bool)
+    if not expires.any():
+        return alive
+    mask: Mask = alive & ((expires == 0) | (expires > now))
+    return mask
+
+
+def _owners(tx: Transaction, filter: SearchFilter) -> tuple[list[str], list[str]]:
+    """Return the owners whose documents a filter lets pass, and what was left out."""
+    if filter.user is not None and filter.agent is not None:
+        boards = [owner_of(None, board=board) for board in filter.boards or ()]
+        return [owner_of(filter.user), owner_of(None), owner_of(None, filter.agent), *boards], []
+    # Agents and whiteboards (a…, b…), or everything.
+    first, beyond = ("a", "c") if filter.user is not None else ("a", "v")
+    rows = tx.all(_OWNERS, first=first, beyond=beyond, limit=MAX_OWNERS + 1)
+    problems = []
+    owners = [] if filter.user is None else [owner_of(filter.user), owner_of(None)]
+    total = 0
+    for owner, documents, _ in rows:
+        total += int(documents)
+        if len(owners) >= MAX_OWNERS or (owners and total > MAX_DOCUMENTS):
+            problems.append(
+                f"only the {len(owners):,} users and agents that were active last were searched"
+            )
+            break
+        if _is_visible(owner, filter):
+            owners.append(owner)
+    return owners, problems
+
+
+def _is_visible(owner: str, filter: SearchFilter) -> bool:
+    kind, name = owner[0], owner[1:]
+    if kind == "a" and filter.agent is not None:
+        return name == filter.agent
+    if kind == "b" and filter.boards is not None:
+        return name in filter.boards
+    return True
+
+
+def rarity(frequency: int, extent: int) -> float:
+    """Return the weight of a word that so many of all documents have."""
+    return math.log1p(max(extent - frequency, 0.5) / (frequency + 0.5))
