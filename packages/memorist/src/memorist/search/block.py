@@ -68,6 +68,7 @@ class DocumentBlock:
         if not segments:
             self.columns = dict.fromkeys(ALL_COLUMNS, np.zeros(0, np.int64))
         self._codes = codes
+        self._used_codes: dict[str, Array] = {}
         self._words = words
 
     @property
@@ -80,14 +81,28 @@ class DocumentBlock:
         code: int = self.columns[column][place].item()
         return self.strings[code]
 
+    def texts(self, column: str, places: Array) -> list[str | None]:
+        """Return the values of a column of strings."""
+        return [self.strings[code] for code in self.columns[column][places].tolist()]
+
+    def keys(self, places: Array) -> list[DocumentKey]:
+        """Return the names of documents."""
+        return [
+            DocumentKey(kind or "", id or "", seq, part)
+            for kind, id, seq, part in zip(
+                self.texts("kind", places),
+                self.texts("id", places),
+                self.columns["seq"][places].tolist(),
+                self.columns["part"][places].tolist(),
+                strict=True,
+            )
+        ]
+
     def key(self, place: int) -> DocumentKey:
         """Return the name of a document."""
-        return DocumentKey(
-            self.text("kind", place) or "",
-            self.text("id", place) or "",
-            int(self.columns["seq"][place]),
-            int(self.columns["part"][place]),
-        )
+        import numpy as np
+
+        return self.keys(np.array([place]))[0]
 
     # -- records ---------------------------------------------------------------------------------
 
@@ -142,24 +157,36 @@ class DocumentBlock:
 
     # -- filters ---------------------------------------------------------------------------------
 
-    def has_value(self, column: str, values: Iterable[str | None]) -> Mask:
-        """Return which documents have one of some values in a column of strings."""
+    def _used(self, column: str) -> Array:
+        """Return which strings a column has."""
         import numpy as np
 
-        codes = [self._codes[value] for value in values if value in self._codes]
-        if len(codes) == 1:
-            equal: Mask = self.columns[column] == codes[0]
-            return equal
-        return np.isin(self.columns[column], codes)
+        if column not in self._used_codes:
+            counts = np.bincount(self.columns[column], minlength=len(self.strings))
+            self._used_codes[column] = counts > 0
+        return self._used_codes[column]
+
+    def has_value(self, column: str, values: Iterable[str | None]) -> Mask | None:
+        """Return which documents have one of some values in a column of strings; None if all do."""
+        import numpy as np
+
+        wanted = np.zeros(len(self.strings), bool)
+        wanted[[self._codes[value] for value in values if value in self._codes]] = True
+        if not (self._used(column) & ~wanted).any():
+            return None
+        mask: Mask = wanted[self.columns[column]]
+        return mask
 
     def is_below(self, place: str) -> Mask:
         """Return which documents are at a place or below it."""
         import numpy as np
 
         beyond = place.removesuffix(PLACE_SEPARATOR) + chr(ord(PLACE_SEPARATOR) + 1)
-        used = np.unique(self.columns["place"]).tolist()
-        codes = [code for code in used if place <= (self.strings[code] or "") < beyond]
-        return np.isin(self.columns["place"], codes)
+        wanted = np.zeros(len(self.strings), bool)
+        for code in np.flatnonzero(self._used("place")).tolist():
+            wanted[code] = place <= (self.strings[code] or "") < beyond
+        mask: Mask = wanted[self.columns["place"]]
+        return mask
 
     # -- words -----------------------------------------------------------------------------------
 

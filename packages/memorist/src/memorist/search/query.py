@@ -34,6 +34,7 @@ from memorist.search.view import SearchFilter, SearchView, ViewPlace, only_separ
 from memorist.storage.database import Transaction
 
 if TYPE_CHECKING:
+    from memorist.search.segment import Mask
     from memorist.search.vectors import Vector
 
 DEPTH = 100
@@ -123,13 +124,13 @@ def match_words(
     # Kinds that are ranked separately must not change the statistics of the others.
     counted = view.allowed(whole) if filter.separate_kinds else every
     frequencies = view.count_documents(hashes, counted)
-    extent = sum(int(mask.sum()) for mask in counted)
+    extent = _count(counted)
     weights = [rarity(frequency, extent) for frequency in frequencies]
     places = view.weigh_words(hashes, weights, view.allowed(filter), depth)
     corpus = Corpus(max(extent, len(places)), frequencies)
     separate_places: Sequence[ViewPlace] = ()
     separate_corpus = None
-    every_extent = sum(int(mask.sum()) for mask in every)
+    every_extent = _count(every)
     if every_extent > extent:
         all_frequencies = view.count_documents(hashes, every)
         separate_corpus = Corpus(every_extent, all_frequencies)
@@ -139,6 +140,10 @@ def match_words(
             masks = view.allowed(separate_filter)
             separate_places = view.weigh_words(hashes, weights, masks, depth)
     return WordMatches(view, filter, terms, places, corpus, depth, separate_places, separate_corpus)
+
+
+def _count(masks: Sequence[Mask]) -> int:
+    return sum(int(mask.sum()) for mask in masks)
 
 
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
@@ -176,8 +181,7 @@ def prepare_query(
     embedding: the result of `start_embedding`
     """
     view = matches.view
-    authors = {author for place in matches.places if (author := view.text(place, "author"))}
-    parsed = question.parse_question(text, now=now, authors=authors)
+    parsed = question.parse_question(text, now=now, authors=view.authors(matches.places))
     by_words = "ran"
     vector = None
     model = ""

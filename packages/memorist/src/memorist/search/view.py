@@ -78,6 +78,13 @@ class ViewPart:
     alive: Mask
     vectors: OwnerVectors | None = None
     _occurrences: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    _allowed: dict[SearchFilter, Mask] = field(default_factory=dict)
+
+    def allowed(self, filter: SearchFilter) -> Mask:
+        """Return which documents pass a filter; `alive` itself if all do."""
+        if filter not in self._allowed:
+            self._allowed[filter] = _allowed(self, filter)
+        return self._allowed[filter]
 
     def occurrences(self, hashes: Sequence[int]) -> list[tuple[Array, Array]]:
         """Return for each word the documents that have it, and how often each has it."""
@@ -100,6 +107,68 @@ class ViewPart:
 
 
 @dataclass(frozen=True)
+class _Chosen:
+    """Some documents of a view, by part, with their positions in a list."""
+
+    count: int
+    by_part: Sequence[tuple[ViewPart, Sequence[int], Array]]
+
+    def numbers(self, column: str) -> list[int]:
+        """Return the values of a column of numbers."""
+        values = [0] * self.count
+        for part, positions, documents in self.by_part:
+            found = part.block.columns[column][documents].tolist()
+            for position, value in zip(positions, found, strict=True):
+                values[position] = value
+        return values
+
+    def texts(self, column: str) -> list[str]:
+        """Return the values of a column of strings, "" for none."""
+        values = [""] * self.count
+        for part, positions, documents in self.by_part:
+            found = part.block.texts(column, documents)
+            for position, value in zip(positions, found, strict=True):
+                values[position] = value or ""
+        return values
+
+    def keys(self) -> list[DocumentKey]:
+        """Return the names of the documents."""
+        values: dict[int, DocumentKey] = {}
+        for part, positions, documents in self.by_part:
+            values.update(zip(positions, part.block.keys(documents), strict=True))
+        return [values[position] for position in range(self.count)]
+
+    def count_words(self, words: Sequence[str]) -> Array:
+        """Return how often each document has each word."""
+        import numpy as np
+
+        counts = np.zeros((self.count, len(words)))
+        hashes = [word_hash(word) for word in words]
+        for part, positions, chosen in self.by_part:
+            position_of = np.full(part.block.size, -1, np.int32)
+            position_of[chosen] = positions
+            for word, (documents, often) in enumerate(part.occurrences(hashes)):
+                wanted = position_of[documents]
+                inside = np.flatnonzero(wanted >= 0)
+                counts[wanted[inside], word] = often[inside]
+        return counts
+
+    def cosines(self, vector: Vector) -> Array:
+        """Return the cosine of each document; NaN if it has no vector."""
+        import numpy as np
+
+        cosines = np.full(self.count, np.nan)
+        for part, positions, documents in self.by_part:
+            if part.vectors is None or not _fits(part.vectors, vector):
+                continue
+            rows = part.vector_rows[documents]
+            known = rows >= 0
+            exact = part.vectors.exact(vector, rows[known]).astype(np.float64).round(7)
+            cosines[np.array(positions)[known]] = exact
+        return cosines
+
+
+@dataclass(frozen=True)
 class SearchView:
     """The documents that a search may see."""
 
@@ -111,14 +180,16 @@ class SearchView:
 
     def allowed(self, filter: SearchFilter) -> list[Mask]:
         """Return which documents of each part pass a filter."""
-        return [_allowed(part, filter) for part in self.parts]
+        return [part.allowed(filter) for part in self.parts]
 
     def count_documents(self, hashes: Sequence[int], masks: Sequence[Mask]) -> list[int]:
         """Return how many documents have each word."""
+        import numpy as np
+
         counts = [0] * len(hashes)
         for part, mask in zip(self.parts, masks, strict=True):
             for word, (documents, _) in enumerate(part.occurrences(hashes)):
-                counts[word] += int(mask[documents].sum())
+                counts[word] += int(np.count_nonzero(mask[documents]))
         return counts
 
     def weigh_words(
@@ -132,9 +203,8 @@ class SearchView:
             weights = np.zeros(part.block.size)
             for (documents, _), weight in zip(part.occurrences(hashes), rarity, strict=True):
                 weights[documents] += weight
-            weights[~mask] = 0
-            weights = weights.round(9)
-            best += self._best(index, weights, limit, 0.0)
+            documents = np.flatnonzero((weights > 0) & mask)
+            best += self._best(index, documents, weights[documents].round(9), limit)
         return self._first(best, limit)
 
     def nearest(self, vector: Vector, masks: Sequence[Mask], limit: int) -> dict[ViewPlace, float]:
@@ -159,89 +229,73 @@ class SearchView:
             else:
                 places = np.arange(len(near))
             near = vectors.exact(vector, rows[places]) if error else near[places]
-            cosines = np.full(part.block.size, -2.0)
-            cosines[documents[places]] = near.astype(np.float64).round(7)
-            best += self._best(index, cosines, limit, -1.5)
+            cosines = near.astype(np.float64).round(7)
+            best += self._best(index, documents[places], cosines, limit)
         first = self._first(best, limit)
         scores_of = {place: score for score, place in best}
         return {place: scores_of[place] for place in first}
 
-    def cosines(self, vector: Vector, places: Sequence[ViewPlace]) -> Array:
-        """Return the cosine of each document; NaN if it has no vector."""
-        import numpy as np
-
-        cosines = np.full(len(places), np.nan)
-        by_part: dict[int, list[int]] = {}
-        for position, place in enumerate(places):
-            by_part.setdefault(place.part, []).append(position)
-        for index, positions in by_part.items():
-            part = self.parts[index]
-            if part.vectors is None or not _fits(part.vectors, vector):
-                continue
-            documents = np.array([places[position].document for position in positions])
-            rows = part.vector_rows[documents]
-            known = rows >= 0
-            exact = part.vectors.exact(vector, rows[known]).astype(np.float64).round(7)
-            cosines[np.array(positions)[known]] = exact
-        return cosines
-
     def _best(
-        self, index: int, scores: Array, limit: int, lowest: float
+        self, index: int, documents: Array, scores: Array, limit: int
     ) -> list[tuple[float, ViewPlace]]:
-        """Return the best documents of a part above a score, and those that are as good as the last."""
+        """Return the best documents of a part, and those that are as good as the last of them."""
         import numpy as np
 
-        documents = np.flatnonzero(scores > lowest)
         if len(documents) > limit:
-            above = scores[documents]
-            least = np.partition(above, -limit)[-limit]
-            documents = documents[above >= least]
-            if len(documents) > limit:
-                # Of those that are as good as the last one, only the newest can be among the first.
-                at = self.parts[index].block.columns["at"][documents]
-                order = np.lexsort((-at, -scores[documents]))
-                last = order[limit - 1]
-                is_before = scores[documents] > scores[documents[last]]
-                documents = documents[is_before | (at >= at[last])]
-        return [
-            (score, ViewPlace(index, document))
-            for score, document in zip(scores[documents].tolist(), documents.tolist(), strict=True)
-        ]
+            chosen = scores >= np.partition(scores, -limit)[-limit]
+            documents = documents[chosen]
+            scores = scores[chosen]
+        if len(documents) > limit:
+            # Of those that are as good as the last one, only the newest can be among the first.
+            at = self.parts[index].block.columns["at"][documents]
+            last = np.lexsort((-at, -scores))[limit - 1]
+            chosen = (scores > scores[last]) | (at >= at[last])
+            documents = documents[chosen]
+            scores = scores[chosen]
+        pairs = zip(scores.tolist(), documents.tolist(), strict=True)
+        return [(score, ViewPlace(index, document)) for score, document in pairs]
 
     def _first(self, best: list[tuple[float, ViewPlace]], limit: int) -> list[ViewPlace]:
         """Return the first documents: by score, then the newest, then by their names."""
+        places = [place for _, place in best]
+        chosen = self._chosen(places)
+        times = chosen.numbers("at")
+        rank = {place: (-score, -at) for (score, place), at in zip(best, times, strict=True)}
+        if len(set(rank.values())) == len(rank):
+            return sorted(places, key=rank.__getitem__)[:limit]
+        keys = dict(zip(places, chosen.keys(), strict=True))
+        return sorted(places, key=lambda place: (rank[place], keys[place]))[:limit]
 
-        def order(entry: tuple[float, ViewPlace]) -> tuple[float, int, DocumentKey]:
-            score, place = entry
-            return -score, -self.at(place), self.key(place)
+    def _chosen(self, places: Sequence[ViewPlace]) -> _Chosen:
+        import numpy as np
 
-        return [place for _, place in sorted(best, key=order)[:limit]]
+        positions: dict[int, list[int]] = {}
+        for position, place in enumerate(places):
+            positions.setdefault(place[0], []).append(position)
+        return _Chosen(
+            len(places),
+            [
+                (self.parts[index], each, np.array([places[position][1] for position in each]))
+                for index, each in positions.items()
+            ],
+        )
 
-    def at(self, place: ViewPlace) -> int:
-        """Return the time of a document."""
-        return int(self.parts[place.part].block.columns["at"][place.document])
+    def authors(self, places: Sequence[ViewPlace]) -> set[str]:
+        """Return the authors of documents."""
+        return set(filter(None, self._chosen(places).texts("author")))
 
-    def key(self, place: ViewPlace) -> DocumentKey:
-        """Return the name of a document."""
-        return self.parts[place.part].block.key(place.document)
-
-    def text(self, place: ViewPlace, column: str) -> str | None:
-        """Return the value of a column of strings."""
-        return self.parts[place.part].block.text(column, place.document)
-
-    def neighbours(self, places: Iterable[ViewPlace], reach: int) -> list[ViewPlace]:
+    def neighbours(self, places: Sequence[ViewPlace], reach: int) -> list[ViewPlace]:
         """Return the documents around others in their session or document, with themselves."""
         found: dict[ViewPlace, None] = {}
-        for place in places:
-            key = self.key(place)
+        for place, key in zip(places, self._chosen(places).keys(), strict=True):
             owner = self.parts[place.part].owner
             for index, part in enumerate(self.parts):
                 if part.owner != owner:
                     continue
                 around = part.block.neighbours(key.kind, key.id, key.seq, reach)
-                for document in around.tolist():
-                    if part.alive[document]:
-                        found[ViewPlace(index, document)] = None
+                if len(around):
+                    alive = around[part.alive[around]].tolist()
+                    found.update((ViewPlace(index, document), None) for document in alive)
         return list(found)
 
     def candidates(
@@ -250,48 +304,24 @@ class SearchView:
         """Return documents in the order of time and name, and what ranking needs of each."""
         import numpy as np
 
-        keys = {place: self.key(place) for place in places}
-        ordered = sorted(places, key=lambda place: (self.at(place), keys[place]))
-        columns: dict[str, list[int]] = {}
-        for name in ("length", "has_question", "question_words", "fingerprint"):
-            columns[name] = [
-                self.parts[place.part].block.columns[name][place.document].item()
-                for place in ordered
-            ]
-        cosines = np.full(len(ordered), np.nan)
-        if vector is not None:
-            cosines = self.cosines(vector, ordered)
+        unordered = self._chosen(places)
+        every = sorted(zip(unordered.numbers("at"), unordered.keys(), places, strict=True))
+        ordered = [place for _, _, place in every]
+        chosen = self._chosen(ordered)
+        unknown = np.full(len(ordered), np.nan)
         table = Candidates(
-            keys=[keys[place] for place in ordered],
-            at=[self.at(place) for place in ordered],
-            roles=[self.text(place, "role") or "" for place in ordered],
-            authors=[self.text(place, "author") or "" for place in ordered],
-            cosines=cosines,
-            lengths=np.array(columns["length"], float),
-            has_question=np.array(columns["has_question"], float),
-            question_words=np.array(columns["question_words"], float),
-            fingerprints=columns["fingerprint"],
-            count_words=lambda words: self._count_words(ordered, words),
+            keys=[key for _, key, _ in every],
+            at=[at for at, _, _ in every],
+            roles=chosen.texts("role"),
+            authors=chosen.texts("author"),
+            cosines=unknown if vector is None else chosen.cosines(vector),
+            lengths=np.array(chosen.numbers("length"), float),
+            has_question=np.array(chosen.numbers("has_question"), float),
+            question_words=np.array(chosen.numbers("question_words"), float),
+            fingerprints=chosen.numbers("fingerprint"),
+            count_words=chosen.count_words,
         )
         return ordered, table
-
-    def _count_words(self, places: Sequence[ViewPlace], words: Sequence[str]) -> Array:
-        import numpy as np
-
-        counts = np.zeros((len(places), len(words)))
-        hashes = [word_hash(word) for word in words]
-        by_part: dict[int, list[int]] = {}
-        for position, place in enumerate(places):
-            by_part.setdefault(place.part, []).append(position)
-        for index, positions in by_part.items():
-            part = self.parts[index]
-            position_of = np.full(part.block.size, -1, np.int32)
-            position_of[[places[position].document for position in positions]] = positions
-            for word, (documents, often) in enumerate(part.occurrences(hashes)):
-                wanted = position_of[documents]
-                inside = wanted >= 0
-                counts[wanted[inside], word] = often[inside]
-        return counts
 
 
 def _fits(vectors: OwnerVectors, vector: Vector) -> bool:
@@ -300,23 +330,28 @@ def _fits(vectors: OwnerVectors, vector: Vector) -> bool:
 
 def _allowed(part: ViewPart, filter: SearchFilter) -> Mask:
     block = part.block
-    mask = part.alive.copy()
+    conditions: list[Mask | None] = []
     if filter.agent is not None:
-        mask &= block.has_value("agent", (None, filter.agent))
+        conditions.append(block.has_value("agent", (None, filter.agent)))
     if filter.boards is not None:
-        mask &= block.has_value("board", (None, *filter.boards))
+        conditions.append(block.has_value("board", (None, *filter.boards)))
     if filter.kinds is not None:
-        mask &= block.has_value("kind", filter.kinds)
+        conditions.append(block.has_value("kind", filter.kinds))
     if filter.separate_kinds:
-        mask &= ~block.has_value("kind", filter.separate_kinds)
+        others = [kind for kind in block.strings if kind not in filter.separate_kinds]
+        conditions.append(block.has_value("kind", others))
     if filter.session is not None:
-        mask &= block.has_value("session", (filter.session,))
+        conditions.append(block.has_value("session", (filter.session,)))
     if filter.since is not None:
-        mask &= block.columns["at"] >= filter.since
+        conditions.append(block.columns["at"] >= filter.since)
     if filter.until is not None:
-        mask &= block.columns["at"] < filter.until
+        conditions.append(block.columns["at"] < filter.until)
     if filter.place is not None:
-        mask &= block.is_below(filter.place)
+        conditions.append(block.is_below(filter.place))
+    mask = part.alive
+    for condition in conditions:
+        if condition is not None:
+            mask = mask & condition
     return mask
 
 
