@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 PART_BYTES = 256 << 10
 log = logging.getLogger("memorist.search")
 MAX_TRIES = 20
+MAX_SINGLE_NUMBERS = 50
+"""Documents whose vectors are looked up one by one; those of more are read together."""
 _DUE = """select owner from fresh_records where tenant = :tenant and owner > :after
     union select owner from fresh_sessions where tenant = :tenant and owner > :after
     order by 1 limit :limit"""
@@ -74,11 +76,13 @@ _MOVE_SESSION = """update fresh_sessions set first_seq = :first
 _REMOVE_SESSION = """delete from fresh_sessions
     where tenant = :tenant and owner = :owner and session_id = :id"""
 _VECTORS = """select model, id, content from index_vectors
-    where tenant = :tenant and owner = :owner order by model, id"""
+    where tenant = :tenant and owner = :owner and first_number <= :last and last_number >= :first
+    order by model, id"""
 _REMOVE_VECTORS = """delete from index_vectors
     where tenant = :tenant and owner = :owner and model = :model and id = :id"""
-_ADD_VECTORS = """insert into index_vectors (tenant, owner, model, id, documents, content)
-    values (:tenant, :owner, :model, :id, :documents, :content)"""
+_ADD_VECTORS = """insert into index_vectors
+        (tenant, owner, model, id, documents, first_number, last_number, content)
+    values (:tenant, :owner, :model, :id, :documents, :first, :last, :content)"""
 _REMOVE_FAILURE = """delete from index_failures
     where tenant = :tenant and owner = :owner and number = :number"""
 
@@ -150,7 +154,7 @@ class Indexer:
         plan = _Plan(state, marks, index, removed=set(index.damaged))
         _plan_documents(plan, documents.documents, documents.replaced)
         if plan.gone or plan.outdated:
-            plan.vectors = tx.all(_VECTORS, owner=owner)
+            plan.vectors = _read_vectors(tx, owner, sorted(plan.gone | plan.outdated))
         return plan
 
     def _publish(self, tenant: str, owner: str, plan: _Plan) -> bool:
@@ -342,6 +346,16 @@ def _plan_segments(plan: _Plan, new: Sequence[Analysed], gone: Mapping[str, Sequ
     plan.dead = {id: dead for id, dead in plan.dead.items() if id not in plan.removed}
 
 
+def _read_vectors(tx: Transaction, owner: str, numbers: Sequence[int]) -> list[Row]:
+    """Return the rows with the vectors of documents."""
+    spans = [(number, number) for number in numbers]
+    if len(numbers) > MAX_SINGLE_NUMBERS:
+        spans = [(numbers[0], numbers[-1])]
+    sent = [tx.send(_VECTORS, owner=owner, first=first, last=last) for first, last in spans]
+    rows = {row[:2]: row for result in sent for row in result.rows()}
+    return list(rows.values())
+
+
 def _drop_vectors(tx: Transaction, owner: str, plan: _Plan) -> int:
     """Remove the vectors of documents that are gone, and outdated ones; return their number."""
     import numpy as np
@@ -371,6 +385,8 @@ def add_vectors(tx: Transaction, owner: str, model: str, rows: vectors.VectorRow
         model=model,
         id=new_id(),
         documents=len(rows.numbers),
+        first=int(rows.numbers.min()),
+        last=int(rows.numbers.max()),
         content=vectors.pack(rows),
     )
 

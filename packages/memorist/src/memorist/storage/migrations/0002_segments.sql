@@ -51,6 +51,8 @@ create table index_vectors (
     model {key} not null,
     id {key} not null,
     documents {int} not null,
+    first_number {int} not null,
+    last_number {int} not null,
     content {blob} not null,
     primary key (tenant, owner, model, id),
     foreign key (tenant, owner) references index_owners (tenant, owner) on delete cascade
