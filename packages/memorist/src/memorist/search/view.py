@@ -188,8 +188,10 @@ class SearchView:
 
         counts = [0] * len(hashes)
         for part, mask in zip(self.parts, masks, strict=True):
+            everything = bool(mask.all())
             for word, (documents, _) in enumerate(part.occurrences(hashes)):
-                counts[word] += int(np.count_nonzero(mask[documents]))
+                counted = len(documents) if everything else np.count_nonzero(mask[documents])
+                counts[word] += int(counted)
         return counts
 
     def weigh_words(
