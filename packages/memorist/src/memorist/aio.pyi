@@ -974,6 +974,7 @@ class AsyncMemory(AsyncAdminAttributes):
         tools: Sequence[Callable[..., Any]] = (),
         mask: MaskFunction | None = None,
         migrate_up: bool = True,
+        complete_index: bool = True,
         create: bool = True,
         wait_seconds: float | None = None,
     ) -> Self:

@@ -409,10 +409,14 @@ class Memory(AdminAttributes):
         tools: Sequence[Callable[..., Any]] = (),
         mask: MaskFunction | None = None,
         migrate_up: bool = True,
+        complete_index: bool = True,
         create: bool = True,
         wait_seconds: float | None = None,
     ) -> Memory:
         """Open a database by its URL, or the one in the settings, and migrate its schema.
+
+        After an upgrade or an import, completes the search index first; without `complete_index`,
+        the background jobs do that, and searches say that they are incomplete.
 
         Without `create`, a file that does not exist is an error. `models` and `embedder`
         replace those in the settings. `reranker` scores the best hits of a search again. `tools` are Python functions that agents can name
@@ -457,7 +461,8 @@ class Memory(AdminAttributes):
             extra_tools.reject_names({NO_TOOLS, *(tool.name for tool in memory.scope().tools())})
             if migrate_up:
                 migrate.up(opened, migrations)
-                catch_up(memory.services)
+                if complete_index:
+                    catch_up(memory.services)
         except BaseException:  # an interruption must not leave the database open
             memory.close()
             raise

@@ -32,6 +32,7 @@ OWNER_BYTES = 2000
 
 OWNER = """select generation, next_number, documents, embedded, vectors from index_owners
     where tenant = :tenant and owner = :owner"""
+BEHIND = "select round from search_behind where tenant = :tenant"
 _SEGMENTS = """select id, dead, parts, content from index_segments
     where tenant = :tenant and owner = :owner order by id"""
 _SEGMENT_IDS = """select id, dead from index_segments

@@ -17,7 +17,7 @@ from memorist.search import fresh
 from memorist.search.fresh import documents_of
 from memorist.search.index import Index
 from memorist.search.indexer import lock_owner
-from memorist.search.owner_index import OWNER, IndexCache, OwnerIndex, read_state
+from memorist.search.owner_index import BEHIND, OWNER, IndexCache, OwnerIndex, read_state
 from memorist.search.search_document import Findable, IndexMark, SearchDocument
 from memorist.search.segment import ANALYSIS
 from memorist.search.view import without_changed
@@ -35,7 +35,6 @@ MARKS_PER_WRITE = 500
 OWNERS_PER_READ = 500
 MAX_REPORTED = 200
 ALL_MARKS = 1 << 30
-_ROUND = "select round from search_behind where tenant = :tenant"
 _DONE = "delete from search_behind where tenant = :tenant and round = :round"
 _OWNERS = """select owner from index_owners where tenant = :tenant and owner > :after
     union select owner from fresh_records where tenant = :tenant and owner > :after
@@ -80,7 +79,7 @@ class Difference:
 
 def is_behind(tx: Transaction) -> bool:
     """Return whether the index of a tenant lacks records."""
-    return tx.one(_ROUND) is not None
+    return tx.one(BEHIND) is not None
 
 
 def checks(findables: Mapping[str, Findable]) -> tuple[Check, ...]:
@@ -242,7 +241,7 @@ class Reindexer:
 
     def run(self) -> Reindexed:
         """IndexMark what differs from the records; then the tenant is no longer behind."""
-        unfinished = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
+        unfinished = self._database.read(self._tenant, lambda tx: tx.one(BEHIND))
         self._remove_damage()
         difference = self._database.read(
             self._tenant, lambda tx: compare(tx, self._findables), long=True

@@ -12,7 +12,7 @@ from memorist.search import fresh
 from memorist.search.block import DocumentBlock, DocumentKey
 from memorist.search.candidates import Candidates
 from memorist.search.fresh import Changed
-from memorist.search.owner_index import OWNER, read_state
+from memorist.search.owner_index import BEHIND, OWNER, read_state
 from memorist.search.search_document import owner_of
 from memorist.search.segment import word_hash
 from memorist.search.vectors import OwnerVectors
@@ -369,9 +369,12 @@ def open_view(
     model: the embedder whose vectors are read, "" for none
     """
     owners, problems = _owners(tx, filter)
+    behind = tx.send(BEHIND)
     sent = [(owner, tx.send(OWNER, owner=owner), fresh.send_marks(tx, owner)) for owner in owners]
     states = {owner: read_state(state.rows()) for owner, state, _ in sent}
     marked = {owner: fresh.marks(marks) for owner, _, marks in sent}
+    if behind.rows():
+        problems.append("the index is being completed after an import or an upgrade")
     loaded = index.cache.load(tx, states, model)
     blocks = index.fresh.load(tx, findables, marked)
     parts: list[ViewPart] = []

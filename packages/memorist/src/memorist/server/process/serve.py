@@ -74,7 +74,9 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
         if is_missing(settings):
             check_host(settings, keys_exist=False)
         # One process migrates before the workers open the database.
-        with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as memory:
+        with Memory.open(
+            settings=settings, wait_seconds=WAIT_SECONDS, complete_index=False
+        ) as memory:
             keys_exist = KeyChecker(memory.database).keys_exist()
             check_host(settings, keys_exist=keys_exist)
             if not (allows_requests_without_key(settings) or settings.jwt_issuer or keys_exist):

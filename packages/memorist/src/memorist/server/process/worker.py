@@ -26,7 +26,9 @@ def main() -> int:
         os.write(config.ready, READY)
 
     try:
-        with Memory.open(settings=config.settings, wait_seconds=serve.WAIT_SECONDS) as memory:
+        with Memory.open(
+            settings=config.settings, wait_seconds=serve.WAIT_SECONDS, complete_index=False
+        ) as memory:
             return serve.run(
                 memory,
                 socket.socket(fileno=config.listener),
