@@ -272,11 +272,17 @@ def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
     assert result.pop("dead_letters")[0] == ["tenant", "webhook_id", "number"]
     assert result.pop("tenants")[0] == ["tenant"]
     derived = {
-        name: result.pop(name) for name in list(result) if name.startswith(("search_", "sqlite_"))
+        name: result.pop(name)
+        for name in list(result)
+        if name.startswith(("search_", "index_", "fresh_", "sqlite_"))
     }
-    assert derived.keys() >= {"search_items", "search_vectors", "search_behind"}, (
-        "what is made of the others"
-    )
+    assert derived.keys() >= {
+        "search_behind", "index_owners", "index_segments", "index_parts", "index_vectors",
+        "index_failures", "fresh_records", "fresh_sessions",
+    }, "what is made of the others"  # fmt: skip
+    for name, keys in derived.items():
+        if not name.startswith("sqlite_"):
+            assert all(key[0] == "tenant" for key in keys), (name, keys)
     assert result.keys() == {table.name for table in TABLES}
     for table in TABLES:
         assert all(key[0] == "tenant" for key in result[table.name]), (

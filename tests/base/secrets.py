@@ -8,6 +8,7 @@ import json
 from memorist import JsonText, Memory
 from memorist.kinds.refs import NewReference
 from testkit.memories import scope_of
+from testkit.search_index import indexed_documents
 
 
 def write_everywhere(memory: Memory, secret: str) -> None:
@@ -58,10 +59,12 @@ def write_everywhere(memory: Memory, secret: str) -> None:
 
 
 def kept(memory: Memory) -> bytes:
-    """Return everything stored, by export and by search."""
+    """Return everything stored, by export, and what the index is made of."""
     file = io.BytesIO()
     memory.export(file)
-    rows = memory.database.read(
-        "acme", lambda tx: tx.all("select title, text from search_items where tenant = :tenant")
-    )
-    return file.getvalue() + json.dumps(rows).encode()
+    indexed = [
+        (document.title, document.text)
+        for kind in memory.services.findables
+        for document in indexed_documents(memory, kind)
+    ]
+    return file.getvalue() + json.dumps(indexed).encode()

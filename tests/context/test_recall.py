@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from memorist.search.search_engine import SearchFilter
 
 from memorist import Memory, Scope
 from memorist.base import tokens
@@ -23,7 +24,6 @@ from memorist.search import words
 from memorist.search.candidates import Corpus
 from memorist.search.query import Hit, Query, WordMatches
 from memorist.search.question import parse_question
-from memorist.search.search_engine import SearchFilter
 from testkit.embedders import FailingEmbedder, opened
 from testkit.memories import scope_of
 from tests.context.prompts import INJECTIONS, count_tokens

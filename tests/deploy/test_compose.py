@@ -121,10 +121,10 @@ def test_the_services_work_together(topology: Topology) -> None:
 
 
 def vectors(topology: Topology) -> int:
-    """Count the vectors, as the superuser: row-level security hides them from the others."""
+    """Count the rows of vectors, as the superuser: row-level security hides them from the others."""
     address = f"host={topology.addresses['postgres']} dbname=memory user=postgres"
     with psycopg.connect(address, password=PASSWORDS["POSTGRES_PASSWORD"]) as connection:
-        row = connection.execute("select count(*) from memorist.search_vectors").fetchone()
+        row = connection.execute("select count(*) from memorist.index_vectors").fetchone()
     return int(row[0]) if row else 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memorist.search.search_engine import IndexRow
 
 from memorist import Memory, Scope
 from memorist.base import clock
@@ -23,7 +24,6 @@ from memorist.jobs.job import JobResult
 from memorist.jobs.runner import JobRunner
 from memorist.kinds.items.item import item_index_id, join_names
 from memorist.search.embedders import embed_texts
-from memorist.search.search_engine import IndexRow
 from memorist.storage import leases
 from memorist.storage.database import Transaction
 from memorist.storage.sqlite.engine import SqliteDatabase

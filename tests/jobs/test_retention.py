@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 from memorist import Memory, Scope
@@ -22,13 +20,13 @@ from memorist.jobs.runner import JobRunner
 from memorist.storage import files, leases
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Transaction, Work
-from memorist.storage.sqlite import maintenance
 from testkit.clock import Now
 from testkit.databases import one_engine
 from testkit.failures import invalid, raised
 from testkit.faults import with_faults
 from testkit.memories import scope_of
 from testkit.rows import fill, hashes, raw
+from testkit.search_index import index_now, indexed_documents
 
 START = 20_000 * clock.DAY
 
@@ -152,34 +150,30 @@ def plant_state(count: int) -> Callable[[Transaction], None]:
     return lambda tx: tx.many(sql, rows)
 
 
-def test_a_purge_merges_the_index_before_most_rows_are_gone(
-    tmp_path: Path, time_: Time, monkeypatch: pytest.MonkeyPatch
+@one_engine
+def test_a_purge_leaves_an_index_of_what_stays(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step of the merge skips the words of removed rows, and other writers wait for it."""
+    """Before the index job runs and after it."""
     monkeypatch.setattr(retention, "BATCH_SIZE", 100)
-    monkeypatch.setattr(retention, "ROWS_PER_TIDYING", 100)
-    monkeypatch.setattr(maintenance, "MIN_REMOVED_ROWS", 100)
-    read = maintenance.removed_rows
-    removed_before_merge: list[int] = []
-
-    def record(connection: apsw.Connection) -> int:
-        removed_before_merge.append(read(connection))
-        return removed_before_merge[-1]
-
-    monkeypatch.setattr(maintenance, "removed_rows", record)
-    with Memory.open(f"sqlite:///{tmp_path}/agent.db", clock=time_) as memory:
-        me = scope_of(memory, "ada", "scout")
-        me.sessions.add("s")
-        add_messages(me, 1000)
-        time_.pass_days(40)
-        me.sessions.add("new")
-        add_messages(me, 10, "new")
-        assert memory.purge(days=30).messages == 1000
-        assert removed_before_merge[0] >= 200
-        assert max(removed_before_merge) <= 400  # batches adapt to the speed of the machine
-        assert removed_before_merge[-1] <= 200
-        assert [hit.seq for hit in me.search("x 7", limit=1)] == [8]
+    time_ = Time()
+    memory = open_memory(clock=time_)
+    me = scope_of(memory, "ada", "scout")
+    me.sessions.add("s")
+    add_messages(me, 1000)
+    index_now(memory)
+    time_.pass_days(40)
+    me.sessions.add("new")
+    add_messages(me, 10, "new")
+    assert memory.purge(days=30).messages == 1000
+    for _ in range(2):
+        hits = me.search("x 7", limit=50, min_score=0)
+        assert (hits[0].id, hits[0].seq) == ("new", 8)
+        assert {hit.id for hit in hits} == {"new"}
         assert all(finding.ok for finding in memory.verify())
+        index_now(memory)
+    indexed = indexed_documents(memory, "messages")
+    assert [(each.id, each.seq) for each in indexed] == [("new", n) for n in range(1, 11)]
 
 
 def test_writers_and_readers_continue_during_a_purge(open_memory: Callable[..., Memory]) -> None:

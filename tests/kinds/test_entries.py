@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -20,11 +19,11 @@ from memorist.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind
 from memorist.kinds.entries.entry_tools import PENDING_NOTE
 from memorist.kinds.section import Ask
 from memorist.kinds.tool import Tool
-from memorist.storage.database import Row, Transaction
 from testkit.clock import START, Now
 from testkit.examples import exported
 from testkit.failures import invalid, raised
 from testkit.memories import problems, scope_of
+from testkit.search_index import indexed_documents
 
 WEEK = 7 * clock.DAY
 ASK = Ask("s", "hello")
@@ -500,15 +499,11 @@ def test_a_long_entry_is_indexed_in_chunks(memory: Memory, me: Scope, now: Now) 
     first = me.entries.add(long)
     second = me.entries.edit(me.entries.add("." * 9900).id, long)
     (third,) = me.entries.add_many([{"content": long}])
-    sql = "select text from search_items where tenant = :tenant and kind = 'entries' and id = :id order by part"
-
-    def read(tx: Transaction, id: str) -> list[Row]:
-        return list(tx.all(sql, id=id))
-
+    documents = indexed_documents(memory, "entries")
     for entry in (first, second, third):
-        result = memory.database.read("acme", partial(read, id=entry.id))
-        assert len(result) > 5
-        assert " ".join(row[0] for row in result) == long
+        texts = [each.text for each in documents if each.id == entry.id]
+        assert len(texts) > 5
+        assert " ".join(texts) == long
 
 
 def test_search_pages_skip_non_matching_entries(me: Scope) -> None:

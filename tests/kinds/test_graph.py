@@ -21,6 +21,7 @@ from memorist.kinds.graph import (
 from testkit.databases import one_engine
 from testkit.failures import invalid, raised
 from testkit.memories import scope_of
+from testkit.search_index import clear_index, indexed_documents
 
 ADA = GraphEntity("Ada", "person", ["likes maps", "lives in London"])
 
@@ -103,16 +104,14 @@ def test_search_by_words_and_by_meaning(me: Scope) -> None:
 
 
 def test_the_index_can_be_rebuilt(memory: Memory, me: Scope) -> None:
-    """P13: missing index rows are restored, and search works as before."""
+    """P13: missing documents are restored, and search works as before."""
     me.graph.add([ADA, GraphEntity("", "", ["", "nameless"]), GraphEntity(" ", " ")])
-    rows = "select id, seq, part, title, text from search_items where tenant = :tenant and kind = 'graph' order by id, seq"
-    before = memory.database.read("acme", lambda tx: tx.all(rows))
+    before = indexed_documents(memory, "graph")
     assert len(before) == 4
-    gone = "delete from search_items where tenant = :tenant and kind = 'graph'"
-    memory.database.write("acme", lambda tx: tx.run(gone))
+    clear_index(memory)
     assert [finding for finding in memory.verify() if finding.problem]
-    memory.reindex()
-    assert memory.database.read("acme", lambda tx: tx.all(rows)) == before
+    assert memory.reindex().added == 4
+    assert indexed_documents(memory, "graph") == before
     assert not [finding for finding in memory.verify() if finding.problem]
 
 

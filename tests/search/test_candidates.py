@@ -6,6 +6,8 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
+from memorist.search.search_engine import IndexRow
+from memorist.search.sqlite import TAIL
 
 from memorist import Memory, NewMessage, Scope
 from memorist.kinds.backdating import RecordTimes, backdate_state
@@ -19,8 +21,6 @@ from memorist.search.candidates import (
     word_hash,
 )
 from memorist.search.features import _WordCounts
-from memorist.search.search_engine import IndexRow
-from memorist.search.sqlite import TAIL
 from memorist.search.words import item_words
 from memorist.storage.database import Transaction
 

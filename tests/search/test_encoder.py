@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memorist.search.search_engine import Matches
+from memorist.search.sqlite import SqliteEngine
 from numpy.typing import NDArray
 
 from memorist import Memory
@@ -24,8 +26,6 @@ from memorist.jobs import embed
 from memorist.search import onnx_embedder
 from memorist.search.embedders import choose, embed_passages, embed_texts
 from memorist.search.onnx_embedder import ConversationEncoder, EmbedderInput, OnnxEmbedder
-from memorist.search.search_engine import Matches
-from memorist.search.sqlite import SqliteEngine
 
 ENCODER = ConversationEncoder()
 

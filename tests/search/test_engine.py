@@ -14,13 +14,13 @@ import apsw
 import numpy as np
 import psycopg
 import pytest
+from memorist.search.postgres import NEAREST_BY_INDEX, _filter_parameters
+from memorist.search.retrieval import EVERY_ROW, IndexReader, short_hash
+from memorist.search.search_engine import IndexRow, SearchFilter
 
 from memorist import Memory
 from memorist.search.embedders import quantise
 from memorist.search.index import Index
-from memorist.search.postgres import NEAREST_BY_INDEX, _filter_parameters
-from memorist.search.retrieval import EVERY_ROW, IndexReader, short_hash
-from memorist.search.search_engine import IndexRow, SearchFilter
 from memorist.storage.database import Transaction
 from memorist.storage.sqlite import maintenance
 from testkit.databases import SERVERS, SETTINGS, new_database

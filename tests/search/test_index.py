@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memorist.search.search_engine import IndexRow, SearchFilter
+from memorist.search.sqlite import TAIL, SqliteEngine
 
 from memorist import Memory, NewMessage, Scope
 from memorist.base.canonical import JsonText
@@ -23,8 +25,6 @@ from memorist.kinds.refs.reference import INACTIVE_ROLE, INDEXED_CHARACTERS
 from memorist.search import reindexer as rebuild
 from memorist.search import words as analysis
 from memorist.search.index import MAX_CHARACTERS, split_text
-from memorist.search.search_engine import IndexRow, SearchFilter
-from memorist.search.sqlite import TAIL, SqliteEngine
 from memorist.storage import leases
 from memorist.storage.database import Transaction, Work
 from testkit.clock import START, Now

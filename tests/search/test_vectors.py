@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from memorist.search import vector_cache
-from memorist.search.embedders import quantise
 from memorist.search.vector_cache import (
     NOBODY,
     RowOwner,
@@ -22,6 +19,9 @@ from memorist.search.vector_cache import (
     VectorCache,
     page,
 )
+
+from memorist.search import vector_cache
+from memorist.search.embedders import quantise
 from testkit.embedders import directions
 
 KEY = ("acme", "test@1", RowOwner(NOBODY))

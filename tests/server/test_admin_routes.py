@@ -22,6 +22,7 @@ from memorist_frameworks.checkpoints.checkpoints import checkpoints_of
 from testkit.apps import HERE, URL, Calling
 from testkit.databases import one_engine
 from testkit.keys import create_key
+from testkit.search_index import index_now
 
 CANARY = "CANARYqwzx7"
 ADA = {"X-Memorist-User": "ada", "X-Memorist-Agent": "scout"}
@@ -109,6 +110,7 @@ def test_erase_leaves_nothing_of_the_user(
     """
     store_canary(http)
     store_canary(http, "bob", "somebody else's words")
+    index_now(memory)
     response = http.post("/api/users/ada/erase")
     assert response.status_code == 200, response.text
     receipt = response.json()
@@ -124,13 +126,13 @@ def test_erase_leaves_nothing_of_the_user(
     memory.export(whole)
     assert CANARY.encode() not in whole.getvalue()
     assert whole.getvalue().count(b"somebody else") > 5
-    for table in ("stored_responses", "search_items", "audit"):
-        (rows,) = [
-            memory.database.read("acme", lambda tx, sql=sql: tx.all(sql))  # type: ignore[misc]
-            for name, sql in _ALL_ROWS.items()
-            if name == table
-        ]
+    for sql in _ALL_ROWS.values():
+        rows = memory.database.read("acme", lambda tx, sql=sql: tx.all(sql))  # type: ignore[misc]
         assert CANARY not in str(rows)
+        assert "of-ada" not in str(rows)
+    index_now(memory)
+    owners = {row[1] for row in memory.database.read("acme", lambda tx: tx.all(_INDEX_OWNERS))}
+    assert owners == {"ubob"}
     if engine == "sqlite":
         memory.close()
         for file in tmp_path.rglob("*"):
@@ -140,9 +142,15 @@ def test_erase_leaves_nothing_of_the_user(
     assert (last.what, last.subject) == ("users_erase", "users ada")
 
 
+_INDEX_OWNERS = "select * from index_owners where tenant = :tenant"
 _ALL_ROWS = {
     "stored_responses": "select * from stored_responses where tenant = :tenant",
-    "search_items": "select * from search_items where tenant = :tenant",
+    "index_owners": _INDEX_OWNERS,
+    "index_segments": "select * from index_segments where tenant = :tenant",
+    "index_parts": "select * from index_parts where tenant = :tenant",
+    "index_vectors": "select * from index_vectors where tenant = :tenant",
+    "fresh_records": "select * from fresh_records where tenant = :tenant",
+    "fresh_sessions": "select * from fresh_sessions where tenant = :tenant",
     "audit": "select * from audit where tenant = :tenant",
 }
 

@@ -110,9 +110,9 @@ create table gadgets (
     primary key (tenant, id)
 ) {strict};
 alter table messages add column mood {text} not null default '';
-alter table search_items add column mood {text};
+alter table index_owners add column mood {text};
 -- down
-alter table search_items drop column mood;
+alter table index_owners drop column mood;
 alter table messages drop column mood;
 drop table gadgets;
 """

@@ -139,7 +139,7 @@ def _recorded(
         after = findable.first
         while rows := findable.read_after(tx, after, RECORDS_PER_READ):
             for document in documents_of(findable, rows):
-                if document.expires_at is None or document.expires_at > tx.now:
+                if not _is_expired(document, tx.now):
                     yield _mark(document), _hash(document)
             after = findable.row_key(rows[-1])
 
@@ -152,7 +152,8 @@ def _indexed(tx: Transaction, findables: Mapping[str, Findable]) -> Iterator[tup
         marked = fresh.marks(fresh.send_marks(tx, each.owner, ALL_MARKS), ALL_MARKS)
         now = fresh.read_documents(tx, findables, each.owner, marked)
         for document in now.documents:
-            yield _mark(document), _hash(document)
+            if not _is_expired(document, tx.now):
+                yield _mark(document), _hash(document)
         for (block, alive), ids in zip(each.blocks, each.block_ids, strict=True):
             mask = without_changed(block, alive, now.replaced).copy()
             expires = block.columns["expires"]
@@ -167,6 +168,10 @@ def _indexed(tx: Transaction, findables: Mapping[str, Findable]) -> Iterator[tup
                 key = block.key(place)
                 mark = IndexMark(each.owner, key.kind, key.id, key.seq)
                 yield mark, _key_hash(each.owner, *key)
+
+
+def _is_expired(document: SearchDocument, now: int) -> bool:
+    return document.expires_at is not None and document.expires_at <= now
 
 
 def _mark(document: SearchDocument) -> IndexMark:
