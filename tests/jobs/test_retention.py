@@ -465,7 +465,7 @@ def test_the_job_runs_while_the_disk_is_nearly_full(
     memory = open_memory(clock=time_, retention_days=30)
     results = memory.run_jobs()
     assert results.jobs["retention"].done == 3
-    assert results.jobs["vectors"].failed == 1  # they need space
+    assert results.jobs["index"].failed == 1  # it needs space
 
 
 def test_a_failed_job_runs_again_within_the_hour(

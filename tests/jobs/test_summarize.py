@@ -25,6 +25,7 @@ from testkit.clock import Now
 from testkit.failures import raised
 from testkit.memories import scope_of
 from testkit.models import ANSWER, with_model
+from testkit.search_index import index_now
 
 Open = Callable[..., Memory]
 
@@ -165,6 +166,8 @@ def test_jobs_run_for_every_tenant_or_the_given_ones(open_memory: Open) -> None:
     for tenant in ("a", "b", "c"):
         fill(memory.scope(tenant=tenant, user="ada", agent="scout"), "long", 41)
     assert memory.run_jobs(tenants=["b"]).jobs["summaries"].done == 1
+    for tenant in ("a", "c"):
+        index_now(memory, tenant)
     seen: list[tuple[int, int]] = []
     assert memory.run_jobs(progress=lambda done, total: seen.append((done, total))).done == 2
     assert seen == [(1, 1), (1, 1)]

@@ -240,9 +240,8 @@ def test_a_modified_file_is_rejected(memory: Memory, url: str, valid_export: byt
     )
     assert_rejected(memory, url, b"".join([*content[:5], *content[6:]]), "checksum")
     assert_rejected(memory, url, valid_export + content[3], "cut off")
-    assert_rejected(
-        memory, url, valid_export.replace(b'"schema":%d' % SCHEMA, b'"schema":2', 1), "schema 2"
-    )
+    newer = valid_export.replace(b'"schema":%d' % SCHEMA, b'"schema":%d' % (SCHEMA + 1), 1)
+    assert_rejected(memory, url, newer, f"schema {SCHEMA + 1}")
 
 
 def test_a_foreign_file_is_rejected(memory: Memory, url: str) -> None:
