@@ -197,16 +197,21 @@ class SearchView:
     def weigh_words(
         self, hashes: Sequence[int], rarity: Sequence[float], masks: Sequence[Mask], limit: int
     ) -> list[ViewPlace]:
-        """Return the documents with the rarest words, at most `limit`; newest first among equals."""
+        """Return the documents with the rarest words, at most `limit`; newest first among equals.
+
+        The weights are summed in the order of the words, so equal words give equal sums.
+        """
         import numpy as np
 
         best: list[tuple[float, ViewPlace]] = []
         for index, (part, mask) in enumerate(zip(self.parts, masks, strict=True)):
-            weights = np.zeros(part.block.size)
+            weights = np.zeros(part.block.size, np.float32)
             for (documents, _), weight in zip(part.occurrences(hashes), rarity, strict=True):
                 weights[documents] += weight
-            documents = np.flatnonzero((weights > 0) & mask)
-            best += self._best(index, documents, weights[documents].round(9), limit)
+            if not mask.all():
+                weights *= mask
+            documents = np.flatnonzero(weights)
+            best += self._best(index, documents, weights[documents], limit)
         return self._first(best, limit)
 
     def nearest(self, vector: Vector, masks: Sequence[Mask], limit: int) -> dict[ViewPlace, float]:
