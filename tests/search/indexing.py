@@ -41,11 +41,12 @@ def index_all(memory: Memory, tenant: str = "acme") -> int:
     return index_owners.run(memory.services, tenant).done
 
 
-def view_of(memory: Memory, filter: SearchFilter | None = None, tenant: str = "acme") -> SearchView:
-    """Return what a search sees, by default of all owners."""
+def view_of(memory: Memory, tenant: str = "acme", model: str = "") -> SearchView:
+    """Return what a search over all owners sees."""
     services = memory.services
     return memory.database.read(
-        tenant, lambda tx: open_view(tx, services.index, services.findables, filter or SearchFilter())
+        tenant,
+        lambda tx: open_view(tx, services.index, services.findables, SearchFilter(), model),
     )
 
 
@@ -98,8 +99,7 @@ def segments(memory: Memory, tenant: str = "acme") -> dict[tuple[str, str], Segm
 
     def work(tx: Transaction) -> dict[tuple[str, str], bytes]:
         return {
-            (owner, id): content
-            or b"".join(part for (part,) in tx.all(_PARTS, owner=owner, id=id))
+            (owner, id): content or b"".join(part for (part,) in tx.all(_PARTS, owner=owner, id=id))
             for owner, id, content in tx.all(_SEGMENTS)
         }
 
@@ -107,9 +107,16 @@ def segments(memory: Memory, tenant: str = "acme") -> dict[tuple[str, str], Segm
 
 
 def is_stored(memory: Memory, word: str) -> bool:
-    """Return whether a segment has a word, dead documents included."""
+    """Return whether a small segment has a word, removed documents included.
+
+    A larger one keeps them until there are many.
+    """
     (term,) = text_words(word)
-    return any(word_hash(term) in each.entries()[0] for each in segments(memory).values())
+    return any(
+        word_hash(term) in each.entries()[0]
+        for each in segments(memory).values()
+        if each.size <= segment_plan.INVERTED_DOCUMENTS
+    )
 
 
 def finds(me: Scope, word: str, **filters: Any) -> list[str]:
@@ -170,5 +177,3 @@ def small_segments() -> Iterator[None]:
         patch.setattr(embed, "SMALL_ROW", 3)
         patch.setattr(embed, "MAX_SMALL_ROWS", 3)
         yield
-
-

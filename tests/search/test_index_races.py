@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
 from memorist import Memory, Scope
-from memorist.jobs import index_owners
+from memorist.jobs import embed, index_owners
+from memorist.search.embedders import embed_texts
 from testkit.fake_embedder import FakeEmbedder
 from testkit.memories import problems, scope_of
 from tests.search.indexing import (
+    documents,
     finds,
     index_all,
     interrupted,
     is_stored,
     marks,
     small_segments,
+    view_of,
 )
 
 SECOND, THIRD, ENTRY, NEW = "zsecondo", "zthirdo", "zentryo", "znewo"
@@ -152,8 +156,56 @@ def test_a_writer_before_an_index_round_publishes(memory: Memory, race: str) -> 
     with small_segments():
         fill(memory, others=60)
         slow, database = interrupted(memory)
-        database.before_write(
-            lambda: database.before_write(lambda: RACES[race].write(memory))
-        )
+        database.before_write(lambda: database.before_write(lambda: RACES[race].write(memory)))
         index_owners.index_owner(slow.services, "acme", "uada")
         check(memory, RACES[race])
+
+
+class PassageEmbedder(FakeEmbedder):
+    """An embedder whose vector of a message depends on the message before it."""
+
+    def embed_passages(self, passages: Any) -> Any:
+        return self.embed([f"{passage.before}\n{passage.text}" for passage in passages])
+
+
+def embedding(memory: Memory, embedder: FakeEmbedder) -> Memory:
+    return Memory(replace(memory.services, embedder=embedder), memory.migrations)
+
+
+def check_vectors(memory: Memory) -> None:
+    """Check that each vector is that of its message as it is now, and of the one before it."""
+    embedder = PassageEmbedder()
+    messages = {document.seq: document.text for document in documents(memory, "messages")}
+    view = view_of(memory, model=embedder.identity)
+    for part in view.parts:
+        for place in part.alive.nonzero()[0].tolist():
+            key = part.block.key(place)
+            if key.kind == "messages" and part.owner == "uada" and part.vectors is not None:
+                passage = f"{messages.get(key.seq - 1, '')}\n{messages[key.seq]}"
+                (expected,) = embed_texts(embedder, [passage])
+                (cosine,) = part.vectors.exact(expected, part.vector_rows[[place]])
+                assert cosine == pytest.approx(1, abs=1e-3), key
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("race", RACES)
+def test_a_writer_while_messages_are_embedded(memory: Memory, race: str, indexed: bool) -> None:
+    """Also if a round takes the change into a segment before the vectors are stored: afterwards
+    each vector is that of its message and the one before it.
+    """
+    fill(memory)
+    index_all(memory)
+    slow, database = interrupted(embedding(memory, PassageEmbedder()))
+
+    def write() -> None:
+        RACES[race].write(memory)
+        if indexed:
+            index_all(memory)
+
+    database.before_write(lambda: database.after_read(lambda: database.after_read(write)))
+    embed.EmbedJob().run(slow.services, "acme")
+    check(memory, RACES[race])
+    quiet = embedding(memory, PassageEmbedder())
+    quiet.run_jobs()
+    assert embed.lag(quiet.services, "acme").pending == 0
+    check_vectors(quiet)

@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from memorist.base import clock
 from memorist.base.errors import ModelError, SettingsError, StorageError
@@ -36,9 +37,6 @@ from memorist.search.search_document import SearchDocument
 from memorist.search.vectors import MAX_VECTORS_PER_ROW, VectorRows
 from memorist.storage import leases
 from memorist.storage.database import Transaction
-
-if TYPE_CHECKING:
-    pass
 
 BATCH_SIZE = 256
 SMALL_ROW = 32
@@ -285,7 +283,7 @@ class _Embedding:
         predecessors = {}
         if isinstance(self._embedder, PassageEmbedder):
             for number, key in batch.items():
-                before = documents.get(DocumentKey(key.kind, key.id, key.seq - 1, 0))
+                before = _before(documents, key)
                 if key.kind == "messages" and before is not None:
                     predecessors[number] = before
         unreadable = [number for number in batch if number not in found]
@@ -300,22 +298,39 @@ class _Embedding:
     ) -> None:
         """Store vectors of documents that are still there."""
         database = self._services.database
-        failed = [*errors, *work.unreadable]
         for _ in range(MAX_TRIES):
-            current = database.read(
-                self._tenant, lambda tx: _missing(tx, self._services, owner, self._model)
+            index, missing, changed = database.read(
+                self._tenant, lambda tx: self._read_again(tx, owner, work)
             )
-            index, missing, _ = current
             if not index.state.generation:
                 return  # the owner was erased
-            if database.write(
-                self._tenant,
-                lambda tx, index=index, missing=missing: self._publish(  # type: ignore[misc]
-                    tx, work, index, missing, embedded, failed
-                ),
-                idempotent=True,
-            ):
+            new = {number: embedded[number] for number in embedded.keys() - changed}
+            failed = [*sorted(errors.keys() - changed), *work.unreadable]
+            publish = partial(
+                self._publish, work=work, index=index, missing=missing, embedded=new, failed=failed
+            )
+            if database.write(self._tenant, publish, idempotent=True):
                 return
+
+    def _read_again(
+        self, tx: Transaction, owner: str, work: _Work
+    ) -> tuple[OwnerIndex, Mapping[int, DocumentKey], set[int]]:
+        """Return the index, its documents without a vector, and which of the work are others now."""
+        index, missing, _ = _missing(tx, self._services, owner, self._model)
+        if index.state.generation == work.index.state.generation:
+            return index, missing, set()
+        # A message may have been removed, or the owner was erased and has other documents now.
+        keys = {number: missing[number] for number in work.batch if number in missing}
+        documents = _read_documents(tx, self._services, set(keys.values()))
+        changed = {
+            number
+            for number, key in keys.items()
+            if documents.get(key) != work.batch[number]
+            or (
+                number in work.predecessors and _before(documents, key) != work.predecessors[number]
+            )
+        }
+        return index, missing, changed
 
     def _publish(
         self,
@@ -400,6 +415,12 @@ def _read_documents(
         for findable, result in sent
         for document in documents_of(findable, result.rows())
     }
+
+
+def _before(
+    documents: Mapping[DocumentKey, SearchDocument], key: DocumentKey
+) -> SearchDocument | None:
+    return documents.get(DocumentKey(key.kind, key.id, key.seq - 1, 0))
 
 
 def _store_vectors(

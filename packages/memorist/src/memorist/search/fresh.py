@@ -6,6 +6,7 @@ a record. A search reads and analyses these records itself, and ignores what seg
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ MAX_CACHED_OWNERS = 1000
 
 RECORDS = """select kind, id, seq, stamp from fresh_records
     where tenant = :tenant and owner = :owner order by kind, id, seq limit :limit"""
-SESSIONS = """select session_id, first_seq, coalesce((
+SESSIONS = """select session_id, first_seq, stamp, coalesce((
         select max(seq) from messages
         where messages.tenant = :tenant and messages.session_id = fresh_sessions.session_id), 0)
     from fresh_sessions where tenant = :tenant and owner = :owner order by session_id limit :limit"""
@@ -46,6 +47,7 @@ class FreshSession(NamedTuple):
 
     id: str
     first_seq: int
+    stamp: int
     last_seq: int
 
 
@@ -184,6 +186,10 @@ class FreshCache:
     """The fresh documents of the owners that were searched last, as long as their marks are the same."""
 
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._process = os.getpid()
         self._entries: OrderedDict[tuple[str, str], FreshBlock] = OrderedDict()
         self._lock = Lock()
 
@@ -191,6 +197,9 @@ class FreshCache:
         self, tx: Transaction, findables: Mapping[str, Findable], marks: Mapping[str, Marks]
     ) -> dict[str, FreshBlock]:
         """Return the fresh documents of owners with these marks."""
+        if self._process != os.getpid():
+            # In a forked child, the lock may be held by a thread that exists only in the parent.
+            self._reset()
         blocks: dict[str, FreshBlock] = {}
         for owner, marked in marks.items():
             if marked.is_empty:

@@ -23,8 +23,8 @@ STAMP_BITS = 52
 _MARK = """insert into fresh_records (tenant, owner, digest, kind, id, seq, stamp)
     values (:tenant, :owner, :digest, :kind, :id, :seq, :stamp)
     on conflict (tenant, owner, digest) do update set stamp = excluded.stamp"""
-_MARK_SESSION = """insert into fresh_sessions (tenant, owner, session_id, first_seq)
-    values (:tenant, :owner, :session, :first) on conflict do nothing"""
+_MARK_SESSION = """insert into fresh_sessions (tenant, owner, session_id, first_seq, stamp)
+    values (:tenant, :owner, :session, :first, :stamp) on conflict do nothing"""
 _FRESH_FROM = "update sessions set fresh_from = :first where tenant = :tenant and id = :session"
 _ERASE = (
     "delete from fresh_sessions where tenant = :tenant and owner = :owner",
@@ -39,6 +39,11 @@ def split_text(text: str) -> list[str]:
     if len(text) > MAX_CHARACTERS:
         return [part.text for part in chunk.split(text)]
     return [text] if text.strip() else []
+
+
+def new_stamp() -> int:
+    """Return a random number, so that two marks of the same record can be told apart."""
+    return secrets.randbits(STAMP_BITS)
 
 
 def mark_digest(kind: str, id: str, seq: int) -> str:
@@ -56,7 +61,7 @@ class Index:
 
     def mark(self, tx: Transaction, marks: Iterable[IndexMark]) -> None:
         """Note that documents were added, changed or removed."""
-        stamp = secrets.randbits(STAMP_BITS)
+        stamp = new_stamp()
         # In one order in every transaction, so that two of them cannot wait for each other.
         rows = [
             {**mark._asdict(), "digest": mark_digest(*mark[1:]), "stamp": stamp}
@@ -74,7 +79,8 @@ class Index:
         """
         if fresh_from is None:
             tx.send(_FRESH_FROM, session=session, first=first)
-            tx.send(_MARK_SESSION, owner=owner_of(user), session=session, first=first)
+            values = {"session": session, "first": first, "stamp": new_stamp()}
+            tx.send(_MARK_SESSION, owner=owner_of(user), **values)
 
     def erase_user(self, tx: Transaction, user: str) -> None:
         """Delete the index of a user."""

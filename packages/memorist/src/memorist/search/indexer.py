@@ -8,7 +8,6 @@ generation is the one that it has read: so it cannot bring back what was removed
 from __future__ import annotations
 
 import logging
-import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 from memorist.base.errors import SettingsError, StorageError
 from memorist.search import fresh, vectors
 from memorist.search.fresh import Changed, FreshSession, Marks
-from memorist.search.index import STAMP_BITS, Index, mark_digest
+from memorist.search.index import Index, mark_digest, new_stamp
 from memorist.search.owner_index import OWNER, OwnerIndex, OwnerState, StoredSegment, read_state
 from memorist.search.search_document import Findable, SearchDocument
 from memorist.search.segment import (
@@ -68,6 +67,8 @@ _REMOVE_UNUSED_PARTS = """delete from index_parts where tenant = :tenant and own
 _REMOVE_MARK = """delete from fresh_records
     where tenant = :tenant and owner = :owner and digest = :digest and stamp = :stamp"""
 _LOCK_SESSION = "select 1 from sessions where tenant = :tenant and id = :id"
+_STAMP = """select stamp from fresh_sessions
+    where tenant = :tenant and owner = :owner and session_id = :id"""
 _LAST_SEQ = """select coalesce(max(seq), 0) from messages
     where tenant = :tenant and session_id = :id"""
 _FRESH_FROM = "update sessions set fresh_from = :first where tenant = :tenant and id = :id"
@@ -133,8 +134,11 @@ class Indexer:
             plan = self._database.read(tenant, lambda tx: self._read(tx, owner), long=True)
             if plan is None:
                 break
-            published = self._publish(tenant, owner, plan)
-            if published:
+            if not plan.state.generation:
+                # Without a row, nothing would show that the owner was erased during the round.
+                self._database.write(tenant, lambda tx: lock_owner(tx, owner, 0))
+                tries += 1
+            elif self._publish(tenant, owner, plan):
                 total += plan.new_documents
                 tries = 0
             else:  # another process was quicker
@@ -149,6 +153,8 @@ class Indexer:
         marks = fresh.marks(marks_sent, MAX_DOCUMENTS)
         if marks.is_empty:
             return None
+        if not state.generation:
+            return _Plan(state, marks, OwnerIndex(owner, state))
         documents = fresh.read_documents(tx, self._findables, owner, marks)
         (index,) = self._index.cache.load(tx, {owner: state}, "")
         plan = _Plan(state, marks, index, removed=set(index.damaged))
@@ -160,9 +166,7 @@ class Indexer:
     def _publish(self, tenant: str, owner: str, plan: _Plan) -> bool:
         contents = {id: encode(segment) for id, segment in plan.added.items()}
         large = {id: raw for id, raw in contents.items() if len(raw) > PART_BYTES}
-        if large and not plan.state.generation:
-            self._database.write(tenant, lambda tx: lock_owner(tx, owner, 0))
-            return False  # the parts of a segment need the row of their owner
+        generation = plan.state.generation
         for id, raw in large.items():
             for part, start in enumerate(range(0, len(raw), PART_BYTES)):
                 row = {
@@ -171,12 +175,17 @@ class Indexer:
                     "part": part,
                     "content": raw[start : start + PART_BYTES],
                 }
-                self._database.write(tenant, lambda tx, row=row: tx.run(_ADD_PART, **row))  # type: ignore[misc]
+
+                def add_part(tx: Transaction, row: Mapping[str, object] = row) -> bool:
+                    return lock_owner(tx, owner, generation) and bool(tx.run(_ADD_PART, **row))
+
+                if not self._database.write(tenant, add_part):
+                    return False
 
         def work(tx: Transaction) -> bool:
             for session in plan.marks.sessions:  # in the order of their ids
                 tx.lock_rows(_LOCK_SESSION, id=session.id)
-            if not lock_owner(tx, owner, plan.state.generation):
+            if not lock_owner(tx, owner, generation) or not _are_same(tx, owner, plan.marks):
                 return False
             for id in sorted(plan.removed):
                 tx.send(_REMOVE_SEGMENT, owner=owner, id=id)
@@ -190,8 +199,7 @@ class Indexer:
                 tx.send(_ADD_SEGMENT, owner=owner, id=id, **values)
             for id, dead in plan.dead.items():
                 tx.send(_SET_DEAD, owner=owner, id=id, dead=dead.astype("<u2").tobytes())
-            if large or any(plan.index.segments[id].segment.size >= MAX_DOCUMENTS // 8
-                            for id in plan.removed if id in plan.index.segments):  # fmt: skip
+            if large or plan.removed:
                 tx.send(_REMOVE_UNUSED_PARTS, owner=owner)
             dropped = _drop_vectors(tx, owner, plan)
             tx.send(
@@ -242,7 +250,7 @@ def lock_owner(tx: Transaction, owner: str, generation: int) -> bool:
     generation: 0 if there was no row; then it is added
     """
     if not generation:
-        values = {"owner": owner, "generation": 1 + secrets.randbits(STAMP_BITS)}
+        values = {"owner": owner, "generation": 1 + new_stamp()}
         return bool(tx.run(_ADD_OWNER, **values))
     tx.lock_rows(_LOCK_OWNER, owner=owner)
     row = tx.one(OWNER, owner=owner)
@@ -395,6 +403,13 @@ def remove_vectors(tx: Transaction, owner: str, model: str, ids: Sequence[str]) 
     """Remove rows of vectors."""
     for id in ids:
         tx.send(_REMOVE_VECTORS, owner=owner, model=model, id=id)
+
+
+def _are_same(tx: Transaction, owner: str, marks: Marks) -> bool:
+    """Return whether the sessions are those that were read: not new ones with the same ids."""
+    sent = [tx.send(_STAMP, owner=owner, id=session.id) for session in marks.sessions]
+    stamps = [result.rows() for result in sent]
+    return stamps == [[(session.stamp,)] for session in marks.sessions]
 
 
 def _remove_marks(tx: Transaction, owner: str, marks: Marks) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memorist.search import fresh
 from memorist.search.fresh import documents_of
-from memorist.search.index import Index
+from memorist.search.index import Index, new_stamp
 from memorist.search.indexer import lock_owner
 from memorist.search.owner_index import BEHIND, OWNER, IndexCache, OwnerIndex, read_state
 from memorist.search.search_document import Findable, IndexMark, SearchDocument
@@ -51,10 +51,10 @@ _FAILED = "select number from index_failures where tenant = :tenant and owner = 
 _LOCK_SESSION = "select 1 from sessions where tenant = :tenant and id = :id"
 _FRESH_FROM = """update sessions set fresh_from = :first
     where tenant = :tenant and id = :id and (fresh_from is null or fresh_from > :first)"""
-_MARK_SESSION = """insert into fresh_sessions (tenant, owner, session_id, first_seq)
-    select :tenant, :owner, :id, :first from sessions where tenant = :tenant and id = :id
+_MARK_SESSION = """insert into fresh_sessions (tenant, owner, session_id, first_seq, stamp)
+    select :tenant, :owner, :id, :first, :stamp from sessions where tenant = :tenant and id = :id
     on conflict (tenant, owner, session_id) do update
-    set first_seq = case when fresh_sessions.first_seq < excluded.first_seq
+    set stamp = excluded.stamp, first_seq = case when fresh_sessions.first_seq < excluded.first_seq
                          then fresh_sessions.first_seq else excluded.first_seq end"""
 
 
@@ -288,7 +288,7 @@ class Reindexer:
 def _mark_session(tx: Transaction, owner: str, session: str, first: int) -> None:
     tx.lock_rows(_LOCK_SESSION, id=session)
     tx.send(_FRESH_FROM, id=session, first=first)
-    tx.send(_MARK_SESSION, owner=owner, id=session, first=first)
+    tx.send(_MARK_SESSION, owner=owner, id=session, first=first, stamp=new_stamp())
 
 
 def _remove_damaged(tx: Transaction, index: OwnerIndex) -> None:

@@ -84,12 +84,14 @@ create table fresh_records (
     primary key (tenant, owner, digest)
 ) {strict};
 
--- Sessions with messages that are in no segment yet: those from `first_seq` on, as `sessions.fresh_from` says too.
+-- Sessions with messages that are in no segment yet: those from `first_seq` on, as `sessions.fresh_from` says too. `stamp` is random:
+-- a session that was removed and added again, with other messages, has another one.
 create table fresh_sessions (
     tenant {key} not null,
     owner {key} not null,
     session_id {key} not null,
     first_seq {int} not null,
+    stamp {int} not null,
     primary key (tenant, owner, session_id),
     foreign key (tenant, session_id) references sessions (tenant, id) on delete cascade
 ) {strict};
