@@ -11,13 +11,17 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from memorist.base.errors import Invalid
 
 MAX_TEXTS = 64  # indexed separately; the rest is joined into one text
+MAX_VISITS = 1_000_000
+"""Values that the paths of one object visit. What they would select beyond them is not indexed."""
+MAX_TEXT_CHARACTERS = 16_000_000
+"""Size of the texts that are selected, without the last one."""
 
 _STEP = re.compile(r"\[([^\]]*)\]|\{([^}]*)\}|([^.\[{]+)")
 _ORDERINGS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -37,8 +41,9 @@ def texts(value: Mapping[str, Any], paths: Sequence[str] | None = None) -> list[
     if paths is None:
         text = "\n".join(_lines("", value))
         return [text] if text else []
-    selected = [text for path in paths for text in _select(value, _steps(path)) if text.strip()]
-    distinct = list(dict.fromkeys(selected))
+    visits = iter(range(MAX_VISITS))
+    selected = _distinct(inner for path in paths for inner in _select(value, path, visits))
+    distinct = list(dict.fromkeys(_as_texts(selected)))
     if len(distinct) > MAX_TEXTS:
         rest = "\n".join(distinct[MAX_TEXTS - 1 :])
         distinct = [*distinct[: MAX_TEXTS - 1], rest]
@@ -68,25 +73,55 @@ def _steps(path: str) -> tuple[Step, ...]:
     return () if path == "$" else tuple(_STEP.findall(path))
 
 
-def _select(value: Any, steps: Sequence[Step]) -> Iterator[str]:
-    """Yield the texts that the steps lead to."""
-    if not steps:
-        if value is not None:
-            yield _as_text(value)
-        return
-    index, several, name = steps[0]
-    rest = steps[1:]
-    if several:
-        for path in several.split(","):
-            yield from _select(value, (*_steps(path.strip()), *rest))
-    elif index == "*" or name == "*":
-        for inner in _children(value, include_fields=bool(name)):
-            yield from _select(inner, rest)
-    elif name:
-        if isinstance(value, dict) and name in value:
-            yield from _select(value[name], rest)
-    elif isinstance(value, list) and _is_index(index, len(value)):
-        yield from _select(value[int(index)], rest)
+def _select(value: Any, path: str, visits: Iterator[int]) -> list[Any]:
+    """Return the values to which a path leads, as far as there are visits left."""
+    values = [value]
+    for step in _steps(path):
+        values = _distinct(_limited(_follow(values, step, visits), visits))
+    return values
+
+
+def _as_texts(values: Iterable[Any]) -> Iterator[str]:
+    """Yield values as texts, without blank ones, up to a size."""
+    room = MAX_TEXT_CHARACTERS
+    for value in values:
+        text = "" if value is None else _as_text(value)
+        if text.strip():
+            yield text
+        room -= len(text)
+        if room < 0:
+            return
+
+
+def _limited(values: Iterable[Any], visits: Iterator[int]) -> Iterator[Any]:
+    """Yield values while there are visits left."""
+    for _, value in zip(visits, values, strict=False):
+        yield value
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """Return values without repetitions: `{a,a}{a,a}` leads twice to the same one at each step."""
+    return list({id(value): value for value in values}.values())
+
+
+def _follow(values: Iterable[Any], step: Step, visits: Iterator[int]) -> Iterator[Any]:
+    """Yield the values to which a step leads from others, in their order."""
+    index, several, name = step
+    alternatives = dict.fromkeys(_steps(path.strip()) for path in several.split(","))
+    for value in _limited(values, visits):
+        if several:
+            for steps in alternatives:
+                inner: Iterable[Any] = (value,)
+                for inner_step in steps:
+                    inner = _follow(inner, inner_step, visits)
+                yield from inner
+        elif index == "*" or name == "*":
+            yield from _children(value, include_fields=bool(name))
+        elif name:
+            if isinstance(value, dict) and name in value:
+                yield value[name]
+        elif isinstance(value, list) and _is_index(index, len(value)):
+            yield value[int(index)]
 
 
 def _is_index(text: str, length: int) -> bool:
