@@ -20,7 +20,7 @@ from memorist.jobs.index_owners import index_owners, owners_of
 from memorist.jobs.job import JobResult, Progress
 from memorist.kinds.kind import Owner, Services
 from memorist.search import vectors
-from memorist.search.block import DocumentKey
+from memorist.search.block import DocumentBlock, DocumentKey
 from memorist.search.embedders import (
     Embedder,
     PassageEmbedder,
@@ -34,6 +34,7 @@ from memorist.search.indexer import add_vectors, lock_owner, remove_vectors
 from memorist.search.onnx_embedder import PACKAGE, EmbedderInput
 from memorist.search.owner_index import OWNER, OwnerIndex, read_state
 from memorist.search.search_document import SearchDocument
+from memorist.search.segment import content_checksum
 from memorist.search.vectors import MAX_VECTORS_PER_ROW, VectorRows
 from memorist.storage import leases
 from memorist.storage.database import Transaction
@@ -77,7 +78,7 @@ _REMOVE_OTHER_MODELS = """delete from index_vectors
 
 @dataclass(frozen=True)
 class Lag:
-    """The number of documents without a vector, and how long the first of them has waited at most."""
+    """The number of documents without a vector, and an upper bound of the longest wait."""
 
     pending: int
     seconds: float = 0.0
@@ -89,6 +90,22 @@ class _Failure(NamedTuple):
 
     tries: int
     retry_at: int
+
+
+class _Unembedded(NamedTuple):
+    """A document without a vector: its place in a block."""
+
+    block: DocumentBlock
+    place: int
+
+    @property
+    def key(self) -> DocumentKey:
+        """The name of the document."""
+        return self.block.key(self.place)
+
+    def is_content_of(self, document: SearchDocument) -> bool:
+        """Return whether the index has the content of a document as it is now."""
+        return int(self.block.columns["content"][self.place]) == content_checksum(document)
 
 
 @dataclass(frozen=True)
@@ -257,7 +274,7 @@ class _Embedding:
                 self.total += JobResult(failed=1, errors=(problem,))
             if self._progress:
                 self._progress(self.total.done, self.total.done + len(work.missing) - len(numbers))
-            if not numbers and not work.unreadable:
+            if not work.missing:
                 return True
 
     def _read(
@@ -271,14 +288,18 @@ class _Embedding:
         index, missing, failures = _missing(tx, self._services, owner, self._model)
         until = tx.now if self._until is None else self._until
         waiting = {number for number, failure in failures.items() if failure.retry_at > until}
-        keys: dict[int, DocumentKey] = {}
-        for number, key in missing.items():
-            if number in waiting or number in tried:
-                continue
-            if only is None or (key.kind, key.id) in only:
-                keys[number] = key
-        batch = dict(list(keys.items())[:BATCH_SIZE])
+        due = [number for number in missing if number not in waiting and number not in tried]
+        if only is not None:
+            due = [number for number in due if missing[number].key[:2] in only]
+        batch = {number: missing[number].key for number in due[:BATCH_SIZE]}
         documents = _read_documents(tx, self._services, set(batch.values()))
+        # A document that was changed is due again when the index job has taken it.
+        tried.update(
+            number
+            for number, key in batch.items()
+            if key in documents and not missing[number].is_content_of(documents[key])
+        )
+        batch = {number: key for number, key in batch.items() if number not in tried}
         found = {number: documents[key] for number, key in batch.items() if key in documents}
         predecessors = {}
         if isinstance(self._embedder, PassageEmbedder):
@@ -287,7 +308,7 @@ class _Embedding:
                 if key.kind == "messages" and before is not None:
                     predecessors[number] = before
         unreadable = [number for number in batch if number not in found]
-        return _Work(index, list(keys), found, predecessors, unreadable, failures)
+        return _Work(index, due, found, predecessors, unreadable, failures)
 
     def _store(
         self,
@@ -314,13 +335,13 @@ class _Embedding:
 
     def _read_again(
         self, tx: Transaction, owner: str, work: _Work
-    ) -> tuple[OwnerIndex, Mapping[int, DocumentKey], set[int]]:
+    ) -> tuple[OwnerIndex, Mapping[int, _Unembedded], set[int]]:
         """Return the index, its documents without a vector, and which of the work are others now."""
         index, missing, _ = _missing(tx, self._services, owner, self._model)
         if index.state.generation == work.index.state.generation:
             return index, missing, set()
         # A message may have been removed, or the owner was erased and has other documents now.
-        keys = {number: missing[number] for number in work.batch if number in missing}
+        keys = {number: missing[number].key for number in work.batch if number in missing}
         documents = _read_documents(tx, self._services, set(keys.values()))
         changed = {
             number
@@ -337,7 +358,7 @@ class _Embedding:
         tx: Transaction,
         work: _Work,
         index: OwnerIndex,
-        missing: Mapping[int, DocumentKey],
+        missing: Mapping[int, _Unembedded],
         embedded: Mapping[int, tuple[float, bytes]],
         failed: Sequence[int],
     ) -> bool:
@@ -353,7 +374,7 @@ class _Embedding:
         valid = {
             number: vector
             for number, vector in embedded.items()
-            if number in missing and missing[number].id not in changed
+            if number in missing and missing[number].key.id not in changed
         }
         known = sum(len(piece.numbers) for piece in index.pieces.values())
         still_missing = missing.keys() - valid.keys() - set(failed) - work.failures.keys()
@@ -382,7 +403,7 @@ class _Embedding:
 
 def _missing(
     tx: Transaction, services: Services, owner: str, model: str
-) -> tuple[OwnerIndex, dict[int, DocumentKey], dict[int, _Failure]]:
+) -> tuple[OwnerIndex, dict[int, _Unembedded], dict[int, _Failure]]:
     """Return the index of an owner, its documents without a vector by number, and failed ones."""
     import numpy as np
 
@@ -391,14 +412,15 @@ def _missing(
     state = read_state(state_sent.rows())
     failures = {row[0]: _Failure(*row[1:]) for row in failures_sent.rows()}
     (index,) = services.index.cache.load(tx, {owner: state}, model)
-    missing: dict[int, DocumentKey] = {}
+    missing: dict[int, _Unembedded] = {}
     for block, alive in index.blocks:
         numbers = block.columns["number"]
         lacks = alive.copy()
         if index.vectors is not None:
             lacks &= index.vectors.rows_of(numbers) < 0
-        for place in np.flatnonzero(lacks).tolist():
-            missing[int(numbers[place])] = block.key(place)
+        places = np.flatnonzero(lacks)
+        for number, place in zip(numbers[places].tolist(), places.tolist(), strict=True):
+            missing[number] = _Unembedded(block, place)
     return index, dict(sorted(missing.items())), failures
 
 
@@ -408,7 +430,9 @@ def _read_documents(
     """Return documents and those before them, as their records are now."""
     sent = []
     for kind, id, seq in sorted({key[:3] for key in keys}):
-        findable = services.findables[kind]
+        findable = services.findables.get(kind)
+        if findable is None:  # of a package that is not installed
+            continue
         sent.append((findable, findable.send_between(tx, id, seq - 1, seq)))
     return {
         DocumentKey(document.kind, document.id, document.seq, document.part): document

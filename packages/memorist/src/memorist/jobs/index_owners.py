@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from memorist.base.errors import StorageError
+from memorist.base.errors import Full, ReadOnly, StorageError, Unreachable
 from memorist.jobs.job import JobResult, Progress
 from memorist.kinds.kind import Services
 from memorist.search.indexer import Indexer, due_owners
@@ -28,6 +28,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
         return JobResult(left=1)
     renewed = time.monotonic()
     done = 0
+    result = JobResult()
     after = ""
     try:
         while owners := database.read(
@@ -39,14 +40,19 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
                     if not leases.renew(database, lease, LEASE_SECONDS):
                         return JobResult(done=done, left=1)  # another process continues
                     renewed = time.monotonic()
-                done += index_owner(services, tenant, owner)
+                try:
+                    done += index_owner(services, tenant, owner)
+                except StorageError as error:
+                    if isinstance(error, Unreachable | ReadOnly | Full):
+                        raise
+                    result += JobResult(failed=1, errors=(f"tenant {tenant}: {error}",))
                 if progress:
                     progress(done, 0)
             after = owners[-1]
     finally:
         with suppress(StorageError):  # the lease expires by itself
             leases.release(database, lease)
-    return JobResult(done=done)
+    return result + JobResult(done=done)
 
 
 def index_owner(services: Services, tenant: str, owner: str) -> int:

@@ -15,6 +15,7 @@ from memorist.content import placeholder
 from memorist.kinds.trust import Source
 from memorist.models.recording import ModelCall, RecordedModel
 from memorist.search import snippet
+from memorist.search.indexer import BackgroundIndexer
 from memorist.search.service_embedder import RecordedEmbedder, ServiceEmbedder
 from memorist.storage.damage import raise_damage
 from memorist.storage.tables import Check, Table
@@ -111,6 +112,7 @@ class Services:
     """Tools besides the memory tools that agents can use."""
     record: Callable[[Services, Owner, str, ModelCall, str | None], None] = lambda *_: None
     """Stores a model call: its owner, route, result and session."""
+    background_indexer: BackgroundIndexer = field(default_factory=BackgroundIndexer)
     observer: Observer = field(default_factory=Observer)
     """Counts and traces the operations that clients call."""
     kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
@@ -157,7 +159,7 @@ class Kind:
     tables: ClassVar[tuple[Table, ...]]
     checks: ClassVar[tuple[Check, ...]] = ()
     findable: ClassVar[Findable | None] = None
-    """How the records of this kind are found; every write marks what it changes in the index."""
+    """How search reads the records of this kind; every write must mark what it changes in the index."""
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows all records of this kind, unless it is cut."""
     verbs: ClassVar[Mapping[str, Endpoint]] = {}

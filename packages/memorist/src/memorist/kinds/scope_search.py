@@ -16,7 +16,7 @@ from memorist.kinds.page import Page
 from memorist.kinds.trust import FOREIGN
 from memorist.search import query as query_steps
 from memorist.search.chunk import ARROW
-from memorist.search.indexer import BackgroundIndexer, Indexer
+from memorist.search.indexer import Indexer
 from memorist.search.query import Hit, Query
 from memorist.search.rerankers import RERANK_LIMIT, rerank
 from memorist.search.view import SearchFilter, SearchView, open_view
@@ -25,7 +25,6 @@ from memorist.storage.database import Transaction
 MAX_HITS = 200
 MAX_QUERY_CHARACTERS = 8_000
 """A longer query, such as a pasted file, is cut to its beginning."""
-_background = BackgroundIndexer()
 LIKELY_SCORE = 0.001
 """Hits with a lower score are hidden from people and models by default."""
 
@@ -152,7 +151,7 @@ def start_search(
     visible, read_at, view = services.database.read(owner.tenant, work, allow_replica=True)
     if view.waiting:
         indexer = Indexer(services.database, services.index, services.findables)
-        _background.start(indexer, owner.tenant, view.waiting)
+        services.background_indexer.start(indexer, owner.tenant, view.waiting)
     matches = query_steps.match_words(view, text, visible, depth)
     asked_at = read_at if now is None else now
     return query_steps.prepare_query(text, asked_at, matches, embedder, embedding)

@@ -14,20 +14,25 @@ from threading import Lock
 from typing import NamedTuple
 
 from memorist.search.block import MAX_SEQ, DocumentBlock
-from memorist.search.search_document import WHOLE, Findable, SearchDocument, owner_of
+from memorist.search.search_document import WHOLE, Findable, RecordKey, SearchDocument, owner_of
 from memorist.search.segment import analyse, build
 from memorist.storage.database import Row, Sent, Transaction
 
 MAX_FRESH = 10_000
 """Documents that a search analyses itself, for each owner."""
 MAX_CACHED_OWNERS = 1000
+MAX_CACHED_DOCUMENTS = 50_000
 
 RECORDS = """select kind, id, seq, stamp from fresh_records
     where tenant = :tenant and owner = :owner order by kind, id, seq limit :limit"""
-SESSIONS = """select session_id, first_seq, stamp, coalesce((
-        select max(seq) from messages
-        where messages.tenant = :tenant and messages.session_id = fresh_sessions.session_id), 0)
-    from fresh_sessions where tenant = :tenant and owner = :owner order by session_id limit :limit"""
+SESSIONS = """select fresh_sessions.session_id, first_seq, stamp, coalesce(seq, 0),
+        coalesce(messages.created_at, 0), coalesce(messages.checksum, 0)
+    from fresh_sessions
+    left join messages on messages.tenant = :tenant and messages.session_id = fresh_sessions.session_id
+    and seq = (select max(newest.seq) from messages newest
+               where newest.tenant = :tenant and newest.session_id = fresh_sessions.session_id)
+    where fresh_sessions.tenant = :tenant and owner = :owner
+    order by fresh_sessions.session_id limit :limit"""
 NUMBERS = """select user_id, first_seq, coalesce((
         select max(seq) from messages where messages.tenant = :tenant and session_id = :session), 0)
     from sessions where tenant = :tenant and id = :session"""
@@ -49,6 +54,14 @@ class FreshSession(NamedTuple):
     first_seq: int
     stamp: int
     last_seq: int
+    last_at: int
+    last_checksum: int
+    """Time and checksum of the last message: another one may have its number after a rollback."""
+
+    @property
+    def size(self) -> int:
+        """The number of messages, with those that were removed."""
+        return max(self.last_seq - self.first_seq + 1, 0)
 
 
 @dataclass(frozen=True)
@@ -62,10 +75,8 @@ class Marks:
 
     @property
     def count(self) -> int:
-        """The number of documents, about."""
-        return len(self.records) + sum(
-            session.last_seq - session.first_seq + 1 for session in self.sessions
-        )
+        """The approximate number of documents."""
+        return len(self.records) + sum(session.size for session in self.sessions)
 
     @property
     def is_empty(self) -> bool:
@@ -74,7 +85,7 @@ class Marks:
 
 
 class Changed(NamedTuple):
-    """Documents of segments that no longer count: a record, from one number to another."""
+    """A range of documents that segments must ignore: a record, from one number to another."""
 
     kind: str
     id: str
@@ -106,13 +117,12 @@ def marks(sent: tuple[Sent, Sent], limit: int = MAX_FRESH) -> Marks:
     kept: list[FreshSession] = []
     room = limit - min(len(records), limit)
     for session in sessions[:limit]:
-        count = session.last_seq - session.first_seq + 1
-        if count > room:
+        if session.size > room:
             is_complete = False
         if room > 0:
-            last_seq = session.first_seq + min(count, room) - 1
+            last_seq = session.first_seq + min(session.size, room) - 1
             kept.append(session._replace(last_seq=last_seq))
-        room -= count
+        room -= session.size
     return Marks(records[:limit], kept, is_complete)
 
 
@@ -123,6 +133,7 @@ def read_documents(
     sent: list[tuple[Findable, Sent]] = []
     numbers: list[tuple[str, Sent]] = []
     replaced: list[Changed] = []
+    keys: dict[str, list[RecordKey]] = {}
     messages = findables["messages"]
     for session in marked.sessions:
         result = messages.send_between(tx, session.id, session.first_seq, session.last_seq)
@@ -131,11 +142,13 @@ def read_documents(
     for record in marked.records:
         if record.kind == "messages" and record.seq == WHOLE:
             numbers.append((record.id, tx.send(NUMBERS, session=record.id)))
-        elif findable := findables.get(record.kind):
-            sent.append((findable, findable.send(tx, record.id, record.seq)))
-            replaced.append(_replaced(record))
         else:
             replaced.append(_replaced(record))
+            if findable := findables.get(record.kind):
+                key = findable.key_of(record.id, record.seq)
+                keys.setdefault(record.kind, []).append(key)
+    for kind, wanted in keys.items():
+        sent += [(findables[kind], result) for result in findables[kind].send_many(tx, wanted)]
     documents = [
         document
         for findable, result in sent
@@ -183,7 +196,10 @@ class FreshBlock(NamedTuple):
 
 
 class FreshCache:
-    """The fresh documents of the owners that were searched last, as long as their marks are the same."""
+    """The fresh documents of the owners that were searched last.
+
+    An entry is valid while the marks of its owner are unchanged.
+    """
 
     def __init__(self) -> None:
         self._reset()
@@ -191,6 +207,7 @@ class FreshCache:
     def _reset(self) -> None:
         self._process = os.getpid()
         self._entries: OrderedDict[tuple[str, str], FreshBlock] = OrderedDict()
+        self._documents = 0
         self._lock = Lock()
 
     def load(
@@ -212,10 +229,17 @@ class FreshCache:
                     [build([analyse(each) for each in fresh.documents], by_word=False)]
                 )
                 known = FreshBlock(marked, block, fresh.replaced)
-                with self._lock:
-                    self._entries[key] = known
-                    self._entries.move_to_end(key)
-                    if len(self._entries) > MAX_CACHED_OWNERS:
-                        self._entries.popitem(last=False)
+                self._put(key, known)
             blocks[owner] = known
         return blocks
+
+    def _put(self, key: tuple[str, str], new: FreshBlock) -> None:
+        with self._lock:
+            old = self._entries.pop(key, None)
+            self._documents -= old.block.size if old else 0
+            self._entries[key] = new
+            self._documents += new.block.size
+            while len(self._entries) > 1 and (
+                len(self._entries) > MAX_CACHED_OWNERS or self._documents > MAX_CACHED_DOCUMENTS
+            ):
+                self._documents -= self._entries.popitem(last=False)[1].block.size

@@ -8,10 +8,13 @@ generation is the one that it has read: so it cannot bring back what was removed
 from __future__ import annotations
 
 import logging
+import math
+import os
+import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Thread
+from dataclasses import dataclass, field, replace
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from memorist.base.errors import SettingsError, StorageError
@@ -35,13 +38,19 @@ from memorist.search.segment_plan import SegmentSize, plan_merges
 from memorist.storage.database import Database, Row, Transaction
 
 if TYPE_CHECKING:
+    from memorist.search.block import DocumentBlock
     from memorist.search.segment import Array
 
 PART_BYTES = 256 << 10
 log = logging.getLogger("memorist.search")
 MAX_TRIES = 20
+UNNUMBERED = -1
+SESSIONS_PER_ROUND = 200
+"""A round locks so many sessions at most."""
+RETRY_SECONDS = 60.0
+"""The pause of `BackgroundIndexer` after a failure."""
 MAX_SINGLE_NUMBERS = 50
-"""Documents whose vectors are looked up one by one; those of more are read together."""
+"""Up to this many documents, each row of vectors is read separately; above, one range."""
 _DUE = """select owner from fresh_records where tenant = :tenant and owner > :after
     union select owner from fresh_sessions where tenant = :tenant and owner > :after
     order by 1 limit :limit"""
@@ -127,7 +136,7 @@ class Indexer:
         self._findables = findables
 
     def run(self, tenant: str, owner: str) -> int:
-        """Take all fresh documents of an owner into segments; return how many that were."""
+        """Take all fresh documents of an owner into segments; return the number of indexed ones."""
         total = 0
         tries = 0
         while tries < MAX_TRIES:
@@ -141,23 +150,24 @@ class Indexer:
             elif self._publish(tenant, owner, plan):
                 total += plan.new_documents
                 tries = 0
-            else:  # another process was quicker
+            else:  # another process published first
                 tries += 1
         return total
 
     def _read(self, tx: Transaction, owner: str) -> _Plan | None:
-        """Return what to change; None if nothing is fresh and nothing is damaged."""
+        """Return what to change; None if nothing is fresh."""
         state_sent = tx.send(OWNER, owner=owner)
         marks_sent = fresh.send_marks(tx, owner, MAX_DOCUMENTS)
         state = read_state(state_sent.rows())
         marks = fresh.marks(marks_sent, MAX_DOCUMENTS)
+        marks = replace(marks, sessions=marks.sessions[:SESSIONS_PER_ROUND])
         if marks.is_empty:
             return None
         if not state.generation:
             return _Plan(state, marks, OwnerIndex(owner, state))
         documents = fresh.read_documents(tx, self._findables, owner, marks)
         (index,) = self._index.cache.load(tx, {owner: state}, "")
-        plan = _Plan(state, marks, index, removed=set(index.damaged))
+        plan = _Plan(state, marks, index)
         _plan_documents(plan, documents.documents, documents.replaced)
         if plan.gone or plan.outdated:
             plan.vectors = _read_vectors(tx, owner, sorted(plan.gone | plan.outdated))
@@ -217,31 +227,53 @@ class Indexer:
 
 
 class BackgroundIndexer:
-    """Indexes owners in a thread, for programs that run no jobs. A failure is left to the job."""
+    """Indexes owners of one database in a thread, for programs that run no jobs.
+
+    A failure is left to the job, and to a later search after a pause.
+    """
 
     def __init__(self) -> None:
-        self._running: set[tuple[str, str]] = set()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._busy_until: dict[tuple[str, str], float] = {}
 
     def start(self, indexer: Indexer, tenant: str, owners: Sequence[str]) -> None:
         """Index owners, unless that is under way."""
-        wanted = [owner for owner in owners if (tenant, owner) not in self._running]
+        if self._process != os.getpid():  # the thread runs in the parent only
+            self._reset()
+        now = time.monotonic()
+        with self._lock:
+            wanted = [each for each in owners if self._busy_until.get((tenant, each), 0.0) <= now]
+            self._busy_until.update(((tenant, each), math.inf) for each in wanted)
         if not wanted:
             return
 
         def work() -> None:
             for owner in wanted:
+                pause = 0.0
                 try:
                     indexer.run(tenant, owner)
                 except (StorageError, SettingsError) as error:
                     log.debug("The index of an owner was not written: %s", error)
+                    pause = RETRY_SECONDS
                 finally:
-                    self._running.discard((tenant, owner))
+                    self._release(tenant, owner, pause)
 
-        self._running.update((tenant, owner) for owner in wanted)
         try:
             Thread(target=work, name="memorist-index", daemon=True).start()
         except RuntimeError:  # no more threads can be started
-            self._running.difference_update((tenant, owner) for owner in wanted)
+            for owner in wanted:
+                self._release(tenant, owner, RETRY_SECONDS)
+
+    def _release(self, tenant: str, owner: str, pause: float) -> None:
+        with self._lock:
+            if pause:
+                self._busy_until[tenant, owner] = time.monotonic() + pause
+            else:
+                self._busy_until.pop((tenant, owner), None)
 
 
 def lock_owner(tx: Transaction, owner: str, generation: int) -> bool:
@@ -265,6 +297,7 @@ def _plan_documents(
 
     gone: dict[str, list[int]] = {id: [] for id in plan.index.segments}
     unchanged: set[SearchDocument] = set()
+    numbers: dict[SearchDocument, int] = {}
     by_key: dict[tuple[str, str, int, int], SearchDocument] = {
         (each.kind, each.id, each.seq, each.part): each for each in documents
     }
@@ -275,42 +308,51 @@ def _plan_documents(
         for each in replaced:
             places.update(block.find(each.kind, each.id, each.low, each.high).tolist())
             if each.kind == "messages":
-                plan.outdated |= _numbers(block, block.find(each.kind, each.id, each.high + 1, each.high + 1))  # fmt: skip
+                successor = block.find(each.kind, each.id, each.high + 1, each.high + 1)
+                plan.outdated |= _numbers(block, successor)
         for place in sorted(place for place in places if alive[place]):
             number = int(np.searchsorted(starts, place, side="right")) - 1
             now = by_key.get(block.key(place))
             if (
                 now is not None
                 and now not in unchanged
-                and segments[number].segment.analysis == ANALYSIS
-                and _is_same(now, place, block)
+                and now not in numbers
+                and _has_same_content(now, place, block)
             ):
-                unchanged.add(now)
-                continue
+                # Its vector stays valid, because that depends on the content only.
+                numbers[now] = int(block.columns["number"][place])
+                if segments[number].segment.analysis == ANALYSIS and _is_same(now, place, block):
+                    unchanged.add(now)
+                    continue
+            else:
+                plan.gone.add(int(block.columns["number"][place]))
             gone[ids[number]].append(int(place - starts[number]))
-            plan.gone.add(int(block.columns["number"][place]))
-    new = [analyse(each) for each in documents if each not in unchanged]
-    plan.new_documents = len(new)
+    new = [
+        analyse(each)._replace(number=numbers.get(each, UNNUMBERED))
+        for each in documents
+        if each not in unchanged
+    ]
+    plan.new_documents = sum(each.number == UNNUMBERED for each in new)
     plan.outdated -= plan.gone
     _plan_segments(plan, new, gone)
 
 
-def _numbers(block: object, places: Array) -> set[int]:
-    return set(block.columns["number"][places].tolist())  # type: ignore[attr-defined]
+def _numbers(block: DocumentBlock, places: Array) -> set[int]:
+    return set(block.columns["number"][places].tolist())
 
 
-def _is_same(now: SearchDocument, place: int, block: object) -> bool:
-    """Return whether a document of a segment is still as it was.
+def _has_same_content(now: SearchDocument, place: int, block: DocumentBlock) -> bool:
+    return int(block.columns["content"][place]) == content_checksum(now)
 
-    A later time is no change: of a document with many sections, only some may have changed.
-    """
-    columns = block.columns  # type: ignore[attr-defined]
+
+def _is_same(now: SearchDocument, place: int, block: DocumentBlock) -> bool:
+    """Return whether a document of a segment has the same columns, too."""
+    columns = block.columns
     return (
-        int(columns["content"][place]) == content_checksum(now)
-        and int(columns["expires"][place]) == (now.expires_at or 0)
-        and int(columns["at"][place]) <= now.at
+        int(columns["expires"][place]) == (now.expires_at or 0)
+        and int(columns["at"][place]) == now.at
         and all(
-            block.text(name, place) == getattr(now, name)  # type: ignore[attr-defined]
+            block.text(name, place) == getattr(now, name)
             for name in ("session", "agent", "board", "place")
         )
     )
@@ -328,12 +370,15 @@ def _plan_segments(plan: _Plan, new: Sequence[Analysed], gone: Mapping[str, Sequ
         if len(gone[id]):
             plan.dead[id] = dead
     for start in range(0, len(new), MAX_DOCUMENTS):
-        some = [
-            analysed._replace(number=next_number + start + n)
-            for n, analysed in enumerate(new[start : start + MAX_DOCUMENTS])
-        ]
+        some = []
+        for analysed in new[start : start + MAX_DOCUMENTS]:
+            if analysed.number == UNNUMBERED:
+                some.append(analysed._replace(number=next_number))
+                next_number += 1
+            else:
+                some.append(analysed)
         stored[new_id()] = StoredSegment(build(some), np.zeros(0, np.int64))
-    plan.next_number = next_number + len(new)
+    plan.next_number = next_number
     sizes = {}
     for id, each in stored.items():
         alive = each.segment.size - len(each.dead)
@@ -350,7 +395,7 @@ def _plan_segments(plan: _Plan, new: Sequence[Analysed], gone: Mapping[str, Sequ
     in_merges = {id for group in merged for id in group}
     for id in sizes.keys() - plan.index.segments.keys() - in_merges:
         plan.added[id] = stored[id].segment
-    plan.removed &= plan.index.segments.keys() | set(plan.index.damaged)
+    plan.removed &= plan.index.segments.keys()
     plan.dead = {id: dead for id, dead in plan.dead.items() if id not in plan.removed}
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from memorist.base.errors import SchemaTooNew
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memorist.search.segment import Array, Mask
 
 LARGE_SEGMENT = 2048
-"""Segments of so many documents or more are joined in a block of their own, which rarely changes."""
+"""Segments of this size or more share a block, so that small updates do not rebuild it."""
 OWNER_BYTES = 2000
 """About the size of an entry without documents."""
 
@@ -244,12 +244,12 @@ def _with_segments(
             else DocumentBlock([segments[id].segment for id in group])
         )
         blocks.append((block, np.concatenate([segments[id].alive for id in group])))
-    still_damaged = [id for id in index.damaged if id in dead]
+    still_damaged = [id for id in index.damaged if id in dead and id not in new]
     return OwnerIndex(
         index.owner,
         state,
         segments,
-        (*still_damaged, *damaged),
+        tuple(dict.fromkeys([*still_damaged, *damaged])),
         blocks,
         tuple(filter(None, groups)),
         pieces=index.pieces,
@@ -290,24 +290,20 @@ def _read_vectors(
                 damaged.append(id)
             else:
                 pieces[id] = unpacked
-        vectors = OwnerVectors.of(_same_width(pieces.values()), index.state.next_number)
-        changed[owner] = OwnerIndex(
-            index.owner,
-            index.state,
-            index.segments,
-            index.damaged,
-            index.blocks,
-            index.block_ids,
-            model,
-            pieces,
-            model,
-            damaged,
-            vectors,
+        usable = _same_width(pieces)
+        vectors, views = OwnerVectors.of(usable, index.state.next_number)
+        changed[owner] = replace(
+            index,
+            model=model,
+            pieces={**pieces, **views},
+            pieces_model=model,
+            damaged_vectors=damaged,
+            vectors=vectors,
         )
     return changed
 
 
-def _same_width(pieces: Iterable[VectorRows]) -> list[VectorRows]:
+def _same_width(pieces: Mapping[str, VectorRows]) -> dict[str, VectorRows]:
     """Return the rows with as many dimensions as the last one has."""
-    rows = list(pieces)
-    return [piece for piece in rows if piece.vectors.shape[1] == rows[-1].vectors.shape[1]]
+    widths = [piece.vectors.shape[1] for piece in pieces.values()]
+    return {id: piece for id, piece in pieces.items() if piece.vectors.shape[1] == widths[-1]}

@@ -284,8 +284,12 @@ class _HitReader:
     def read(self, batch: Sequence[Ranked]) -> list[tuple[Hit, ViewPlace]]:
         """Return the hits of those records that still exist and may be seen."""
         sent = []
+        wanted: dict[tuple[object, ...], tuple[Findable, str, int]] = {}
         for kind, id, seq in {self._candidates.keys[entry.place][:3] for entry in batch}:
-            findable = self._findables[kind]
+            if findable := self._findables.get(kind):
+                # Several sections of a document that is one record need one read.
+                wanted[kind, findable.key_of(id, seq)] = (findable, id, seq)
+        for findable, id, seq in wanted.values():
             sent.append((findable, findable.send_between(self._tx, id, seq - 1, seq + 1)))
         documents: dict[DocumentKey, SearchDocument] = {}
         for findable, result in sent:

@@ -19,7 +19,7 @@ from memorist.search.index import Index, new_stamp
 from memorist.search.indexer import lock_owner
 from memorist.search.owner_index import BEHIND, OWNER, IndexCache, OwnerIndex, read_state
 from memorist.search.search_document import Findable, IndexMark, SearchDocument
-from memorist.search.segment import ANALYSIS
+from memorist.search.segment import ANALYSIS, content_checksum
 from memorist.search.view import without_changed
 from memorist.storage.database import Database, Transaction
 from memorist.storage.tables import Check
@@ -112,7 +112,7 @@ def checks(findables: Mapping[str, Findable]) -> tuple[Check, ...]:
 
 
 def compare(tx: Transaction, findables: Mapping[str, Findable]) -> Difference:
-    """Compare the documents of all records with those of the index, by their hashes."""
+    """Compare the documents of all records with those of the index, by hashes of name and content."""
     import numpy as np
 
     recorded = array("Q")
@@ -125,9 +125,14 @@ def compare(tx: Transaction, findables: Mapping[str, Findable]) -> Difference:
     knows = np.frombuffer(indexed, np.uint64) if indexed else np.zeros(0, np.uint64)
     missing = set(np.setdiff1d(has, knows).tolist())
     stray = set(np.setdiff1d(knows, has).tolist())
+    expiring = {name for name, findable in findables.items() if findable.expires_unmarked}
     return Difference(
         [mark for mark, hash in _recorded(tx, findables) if hash in missing] if missing else [],
-        [mark for mark, hash in _indexed(tx, findables) if hash in stray] if stray else [],
+        [
+            mark
+            for mark, hash in (_indexed(tx, findables) if stray else ())
+            if hash in stray and mark.kind not in expiring
+        ],
     )
 
 
@@ -167,7 +172,7 @@ def _indexed(tx: Transaction, findables: Mapping[str, Findable]) -> Iterator[tup
             for place in np.flatnonzero(mask).tolist():
                 key = block.key(place)
                 mark = IndexMark(each.owner, key.kind, key.id, key.seq)
-                yield mark, _key_hash(each.owner, *key)
+                yield mark, _key_hash(each.owner, *key, int(block.columns["content"][place]))
 
 
 def _is_expired(document: SearchDocument, now: int) -> bool:
@@ -179,7 +184,8 @@ def _mark(document: SearchDocument) -> IndexMark:
 
 
 def _hash(document: SearchDocument) -> int:
-    return _key_hash(document.owner, document.kind, document.id, document.seq, document.part)
+    key = (document.owner, document.kind, document.id, document.seq, document.part)
+    return _key_hash(*key, content_checksum(document))
 
 
 def _key_hash(*key: object) -> int:
@@ -245,7 +251,7 @@ class Reindexer:
         self._progress = progress
 
     def run(self) -> Reindexed:
-        """IndexMark what differs from the records; then the tenant is no longer behind."""
+        """Mark every difference as fresh, then note that the tenant is complete."""
         unfinished = self._database.read(self._tenant, lambda tx: tx.one(BEHIND))
         self._remove_damage()
         difference = self._database.read(

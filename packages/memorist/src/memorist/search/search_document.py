@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 RecordKey = tuple[Any, ...]
 
+KEYS_PER_READ = 50
 WHOLE = -1
 """The number of a mark that concerns all documents of an id."""
 
@@ -86,6 +87,8 @@ class Findable:
     documents: Callable[[Row], Sequence[SearchDocument]]
     key_of: Callable[[str, int], RecordKey]
     first: RecordKey
+    expires_unmarked: bool = False
+    """Whether records may expire without a mark: until they are purged, the index may have them."""
 
     def read_after(self, tx: Transaction, after: RecordKey, size: int) -> list[Row]:
         """Return the next records after a key, in the order of their keys."""
@@ -108,24 +111,36 @@ class Findable:
         """Read the record that a document's id and number name; with WHOLE all records of the id."""
         return self._send(tx, self.key_of(id, seq), "1 = 1")
 
-    def send_between(
-        self, tx: Transaction, id: str, first: int, last: int, limit: int = 1 << 31
-    ) -> Sent:
+    def send_many(self, tx: Transaction, keys: Sequence[RecordKey]) -> list[Sent]:
+        """Read several records by their keys, or by the beginnings of these."""
+        sent = []
+        for start in range(0, len(keys), KEYS_PER_READ):
+            values: dict[str, Any] = {}
+            conditions = []
+            for number, key in enumerate(keys[start : start + KEYS_PER_READ]):
+                # Names of parameters have letters only.
+                suffix = f"{chr(97 + number // 26)}{chr(97 + number % 26)}"
+                names = [f"{column}_{suffix}" for column in self.key[: len(key)]]
+                values |= dict(zip(names, key, strict=True))
+                pairs = zip(self.key, names, strict=False)
+                conditions.append(" and ".join(f"{column} = :{name}" for column, name in pairs))
+            where = "(" + " or ".join(f"({condition})" for condition in conditions) + ")"
+            sent.append(tx.send(self.select.replace("{where}", where), **values))
+        return sent
+
+    def send_between(self, tx: Transaction, id: str, first: int, last: int) -> Sent:
         """Read the records of an id from one number to another, if they are numbered."""
         where = "seq >= :first and seq <= :last" if self.is_numbered else "1 = 1"
         key = self.key_of(id, WHOLE)
-        return self._send(tx, key, where, limit, first=first, last=last)
+        return self._send(tx, key, where, first=first, last=last)
 
-    def _send(
-        self, tx: Transaction, key: RecordKey, where: str, limit: int = 1 << 31, **values: Any
-    ) -> Sent:
+    def _send(self, tx: Transaction, key: RecordKey, where: str, **values: Any) -> Sent:
         named = {f"key_{column}": value for column, value in zip(self.key, key, strict=False)}
         equal = [f"{column} = :key_{column}" for column in self.key[: len(key)]]
         condition = " and ".join([*equal, where])
         used = {name: value for name, value in values.items() if f":{name}" in where}
         return tx.send(
-            f"{self.select.replace('{where}', condition)} order by {', '.join(self.key)} limit :limit",
-            limit=limit,
+            f"{self.select.replace('{where}', condition)} order by {', '.join(self.key)}",
             **named,
             **used,
         )

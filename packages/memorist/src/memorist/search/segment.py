@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memorist.search import words
@@ -34,7 +35,7 @@ ANALYSIS = 1
 """Version of the analysis of texts. Documents of an older one are analysed again by `reindex`."""
 MAX_DOCUMENTS = 4096
 INVERTED_DOCUMENTS = 512
-"""Segments of so many documents or more have their words by word."""
+"""Segments of this size or more are inverted: they have, for each word, its documents."""
 MAX_SHORT = (1 << 16) - 1
 MAX_COUNT = 255
 MAX_CACHED_HASHES = 1 << 16
@@ -105,9 +106,24 @@ def word_hash(word: str) -> int:
     return _hashes[word]
 
 
-@lru_cache(MAX_CACHED_DOCUMENTS)
+_analysed: OrderedDict[bytes, Analysed] = OrderedDict()
+"""The documents that were analysed last, by a hash of the document: a cache must not keep texts."""
+
+
 def analyse(document: SearchDocument) -> Analysed:
-    """Return what the index has of a document."""
+    """Return what the index has of a document, from a cache if it was analysed a moment ago."""
+    name = repr(document).encode("utf-8", "surrogatepass")
+    key = hashlib.blake2b(name, digest_size=16).digest()
+    known = _analysed.get(key)
+    if known is None:
+        known = _analysed[key] = _analyse(document)
+        if len(_analysed) > MAX_CACHED_DOCUMENTS:
+            with suppress(KeyError):  # another thread has emptied it
+                _analysed.popitem(last=False)
+    return known
+
+
+def _analyse(document: SearchDocument) -> Analysed:
     text = document.text
     terms = words.text_words(text)
     occurrences: dict[str, int] = {}
@@ -382,7 +398,7 @@ def _shorten(column: Array) -> Array:
 
 
 class DamagedSegment(Exception):
-    """Raised for bytes that are no segment, or whose checksum is wrong."""
+    """Raised for bytes that are not a segment, or whose checksum is wrong."""
 
 
 class NewerSegment(Exception):

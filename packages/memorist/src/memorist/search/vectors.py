@@ -11,7 +11,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,22 +95,33 @@ class OwnerVectors:
     nbytes: int
 
     @classmethod
-    def of(cls, pieces: Iterable[VectorRows], top: int) -> OwnerVectors:
-        """Return vectors for quick comparison; `top` is above the numbers of all documents."""
+    def of(
+        cls, pieces: Mapping[str, VectorRows], top: int
+    ) -> tuple[OwnerVectors, dict[str, VectorRows]]:
+        """Return vectors for quick comparison, and the pieces as views of their memory.
+
+        top: a number above those of all documents
+        """
         import numpy as np
 
-        rows: list[VectorRows] = []
-        waiting: list[VectorRows] = []
+        groups: list[list[str]] = [[]]
         count = 0
-        for piece in pieces:
-            waiting.append(piece)
-            count += len(piece.numbers)
+        for id, piece in pieces.items():
             if count >= BLOCK_ROWS:
-                rows.append(join(waiting))
-                waiting = []
+                groups.append([])
                 count = 0
-        if waiting:
-            rows.append(join(waiting))
+            groups[-1].append(id)
+            count += len(piece.numbers)
+        rows: list[VectorRows] = []
+        views: dict[str, VectorRows] = {}
+        for group in filter(None, groups):
+            page = join([pieces[id] for id in group])
+            rows.append(page)
+            start = 0
+            for id in group:
+                end = start + len(pieces[id].numbers)
+                views[id] = page.select(slice(start, end))
+                start = end
         row_of_number = np.full(top, -1, np.int32)
         first = 0
         for page in rows:
@@ -120,7 +131,7 @@ class OwnerVectors:
             row_of_number[numbers[inside]] = places[inside]
             first += len(numbers)
         size = sum(array.nbytes for page in rows for array in page) + row_of_number.nbytes
-        return cls(tuple(rows), row_of_number, size)
+        return cls(tuple(rows), row_of_number, size), views
 
     def rows_of(self, numbers: Array) -> Array:
         """Return the row of each document, -1 if it has no vector."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from memorist.base.wording import counted
 from memorist.search import fresh
 from memorist.search.block import DocumentBlock, DocumentKey
 from memorist.search.candidates import Candidates
 from memorist.search.fresh import Changed
-from memorist.search.owner_index import BEHIND, OWNER, read_state
+from memorist.search.owner_index import BEHIND, OWNER, OwnerState, read_state
 from memorist.search.search_document import owner_of
 from memorist.search.segment import word_hash
 from memorist.search.vectors import OwnerVectors
@@ -29,10 +30,12 @@ MANY_FRESH = 500
 MAX_OWNERS = 2000
 MAX_DOCUMENTS = 1_000_000
 """A search over a whole tenant reads the owners that were written last, up to these limits."""
-_OWNERS = """select owner, sum(documents), max(changed_at) from (
-        select owner, documents, changed_at from index_owners where tenant = :tenant
-        union all select owner, 0, :now from fresh_records where tenant = :tenant
-        union all select owner, 0, :now from fresh_sessions where tenant = :tenant) known
+_OWNERS = """select owner, max(generation), max(next_number), max(documents), max(embedded), max(vectors), max(is_fresh)
+    from (
+        select owner, generation, next_number, documents, embedded, vectors, changed_at, 0 as is_fresh
+        from index_owners where tenant = :tenant
+        union all select owner, 0, 0, 0, '', 0, :now, 1 from fresh_records where tenant = :tenant
+        union all select owner, 0, 0, 0, '', 0, :now, 1 from fresh_sessions where tenant = :tenant) known
     where owner >= :first and owner < :beyond
     group by owner order by max(changed_at) desc, owner limit :limit"""
 
@@ -373,11 +376,14 @@ def open_view(
 
     model: the embedder whose vectors are read, "" for none
     """
-    owners, problems = _owners(tx, filter)
     behind = tx.send(BEHIND)
-    sent = [(owner, tx.send(OWNER, owner=owner), fresh.send_marks(tx, owner)) for owner in owners]
-    states = {owner: read_state(state.rows()) for owner, state, _ in sent}
-    marked = {owner: fresh.marks(marks) for owner, _, marks in sent}
+    named = [(owner, tx.send(OWNER, owner=owner)) for owner in _named_owners(filter)]
+    others, problems = _other_owners(tx, filter)
+    fresh_owners = [owner for owner, _ in named] + [each.owner for each in others if each.is_fresh]
+    sent = [(owner, fresh.send_marks(tx, owner)) for owner in fresh_owners]
+    states = {owner: read_state(state.rows()) for owner, state in named}
+    states.update((each.owner, each.state) for each in others)
+    marked = {owner: fresh.marks(marks) for owner, marks in sent}
     if behind.rows():
         problems.append("the index is being completed after an import or an upgrade")
     loaded = index.cache.load(tx, states, model)
@@ -392,11 +398,10 @@ def open_view(
             block = blocks[each.owner].block
             parts.append(ViewPart(each.owner, block, _without_expired(block, None, tx.now)))
         if each.damaged:
-            problems.append(
-                f"{len(each.damaged)} damaged segments were left out; run `memorist reindex`"
-            )
+            skipped = counted(len(each.damaged), "damaged segment")
+            problems.append(f"skipped {skipped}; run `memorist reindex`")
     if not all(marks.is_complete for marks in marked.values()):
-        problems.append("some new texts are not indexed yet")
+        problems.append("there are too many unindexed documents; some were not searched")
     waiting = [owner for owner, marks in marked.items() if marks.count > MANY_FRESH]
     return SearchView(parts, tuple(dict.fromkeys(problems)), waiting)
 
@@ -424,27 +429,45 @@ def _without_expired(block: DocumentBlock, alive: Mask | None, now: int) -> Mask
     return mask
 
 
-def _owners(tx: Transaction, filter: SearchFilter) -> tuple[list[str], list[str]]:
-    """Return the owners whose documents a filter lets pass, and what was left out."""
+def _named_owners(filter: SearchFilter) -> list[str]:
+    """Return the owners that a filter names."""
+    if filter.user is None:
+        return []
+    owners = [owner_of(filter.user), owner_of(None)]
+    if filter.agent is not None:
+        owners.append(owner_of(None, filter.agent))
+        owners += [owner_of(None, board=board) for board in filter.boards or ()]
+    return owners
+
+
+class _Owner(NamedTuple):
+    """An owner, its state, and whether it has fresh documents."""
+
+    owner: str
+    state: OwnerState
+    is_fresh: bool
+
+
+def _other_owners(tx: Transaction, filter: SearchFilter) -> tuple[list[_Owner], list[str]]:
+    """Return the owners that a filter lets pass without naming them, and what was left out."""
     if filter.user is not None and filter.agent is not None:
-        boards = [owner_of(None, board=board) for board in filter.boards or ()]
-        return [owner_of(filter.user), owner_of(None), owner_of(None, filter.agent), *boards], []
+        return [], []
     # Agents and whiteboards (a…, b…), or everything.
     first, beyond = ("a", "c") if filter.user is not None else ("a", "v")
-    rows = tx.all(_OWNERS, first=first, beyond=beyond, limit=MAX_OWNERS + 1)
-    problems = []
-    owners = [] if filter.user is None else [owner_of(filter.user), owner_of(None)]
+    owners: list[_Owner] = []
     total = 0
-    for owner, documents, _ in rows:
-        total += int(documents)
+    for owner, *state, is_fresh in tx.all(
+        _OWNERS, first=first, beyond=beyond, limit=MAX_OWNERS + 1
+    ):
+        if not _is_visible(owner, filter):
+            continue
+        known = OwnerState(*state)
+        total += known.documents
         if len(owners) >= MAX_OWNERS or (owners and total > MAX_DOCUMENTS):
-            problems.append(
-                f"only the {len(owners):,} users and agents that were active last were searched"
-            )
-            break
-        if _is_visible(owner, filter):
-            owners.append(owner)
-    return owners, problems
+            problem = f"searched only the {len(owners):,} most recently active users and agents"
+            return owners, [problem]
+        owners.append(_Owner(owner, known, bool(is_fresh)))
+    return owners, []
 
 
 def _is_visible(owner: str, filter: SearchFilter) -> bool:

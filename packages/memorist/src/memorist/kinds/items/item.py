@@ -312,4 +312,5 @@ ITEM_INDEX = Findable(
     documents=_documents,
     key_of=lambda id, seq: item_of(id),
     first=("", "", ""),
+    expires_unmarked=True,
 )

@@ -19,7 +19,7 @@ create table index_owners (
 ) {strict};
 create index index_owners_by_model on index_owners (tenant, embedded, owner);
 
--- Segments never change, but for `dead`: the places of documents that were removed or replaced since. A large content is in
+-- Segments never change, except for `dead`: the places of documents that were removed or replaced since. A large content is in
 -- index_parts. Oracle stores empty bytes as null.
 create table index_segments (
     tenant {key} not null,
@@ -71,14 +71,14 @@ create table index_failures (
 create index index_failures_by_time on index_failures (tenant, retry_at);
 
 -- Records that were added, changed or removed since their owner's index was written; `seq` is -1 for all documents of an id.
--- A search reads them from their records, and ignores what segments have of them. `digest` is a hash of kind, id and seq, which can be too long for a key. `stamp` is random, so that a job removes only
--- the row that it has read.
+-- A search reads them from their records, and ignores what segments have of them. `digest` is a hash of kind, id and seq,
+-- because together they can exceed the length of a key. `stamp` is random, so that a job removes only the row that it has read.
 create table fresh_records (
     tenant {key} not null references tenants (tenant),
     owner {key} not null,
     digest {key} not null,
     kind {key} not null,
-    id {text} not null,
+    id {key} not null,
     seq {int} not null,
     stamp {int} not null,
     primary key (tenant, owner, digest)
