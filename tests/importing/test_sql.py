@@ -353,10 +353,11 @@ def test_an_interrupted_import_leaves_no_reference_with_the_time_of_the_import(
     path = scripted(tmp_path / "memories.db", MEMORIES)
 
     def interrupt(*_: object) -> None:
+        """Interrupt after the reference was inserted and before it has its time."""
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Index, "backdate", interrupt)
+        patch.setattr(Index, "mark", interrupt)
         with pytest.raises(KeyboardInterrupt):
             import_from(memory, path, "sql", map="agent-memories", tenant="acme", user="ada")
     ada = scope_of(memory, "ada")

@@ -174,7 +174,9 @@ def _describe_legs(results: SearchResults, pending: int) -> str:
     used = [f"by {_LEG_NAMES.get(leg, leg)}" for leg in results.legs if _has_run(results, leg)]
     sentences = [f"Searched {' and '.join(used)}."] if used else []
     for leg, status in results.legs.items():
-        if not _has_run(results, leg):
+        if leg == "index":
+            sentences.append(f"Not everything was searched: {status}.")
+        elif not _has_run(results, leg):
             sentences.append(f"Not by {_LEG_NAMES.get(leg, leg)}: {status.rstrip('.')}.")
     if pending:
         sentences.append(

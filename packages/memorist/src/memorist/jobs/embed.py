@@ -55,6 +55,18 @@ _DUE = """select owner from index_owners where tenant = :tenant and embedded <> 
 _LAG = """select count(*), coalesce(sum(case when embedded = '' then documents - vectors else documents end), 0),
         min(changed_at)
     from index_owners where tenant = :tenant and embedded <> :model"""
+_FRESH_MESSAGES = """select coalesce(sum(last_seq - first_seq + 1), 0), min(created_at) from (
+        select fresh_sessions.first_seq, created_at, (
+            select max(seq) from messages latest
+            where latest.tenant = :tenant and latest.session_id = fresh_sessions.session_id) last_seq
+        from fresh_sessions
+        left join messages on messages.tenant = :tenant
+            and messages.session_id = fresh_sessions.session_id
+            and messages.seq = fresh_sessions.first_seq
+        where fresh_sessions.tenant = :tenant) fresh
+    where last_seq >= first_seq"""
+_COUNT_FRESH_RECORDS = "select count(*) from fresh_records where tenant = :tenant"
+_LAST_CHANGE = "select max(changed_at) from index_owners where tenant = :tenant"
 _ENCODER = f"""select 1 from index_owners
     where tenant = :tenant and embedded >= '{PACKAGE}-' and embedded < '{PACKAGE}.' limit 1"""
 _ENCODER_VECTORS = f"""select 1 from index_vectors
@@ -78,7 +90,10 @@ _REMOVE_OTHER_MODELS = """delete from index_vectors
 
 @dataclass(frozen=True)
 class Lag:
-    """The number of documents without a vector, and an upper bound of the longest wait."""
+    """The number of documents without a vector, and an upper bound of the longest wait.
+
+    A record that was changed or removed counts as one until it is indexed.
+    """
 
     pending: int
     seconds: float = 0.0
@@ -131,8 +146,14 @@ def lag(services: Services, tenant: str) -> Lag:
     def work(tx: Transaction) -> Lag:
         owners, pending, changed = tx.one(_LAG, model=embedder.identity) or (0, 0, None)
         (failed,) = tx.one(_COUNT_FAILURES) or (0,)
-        seconds = max(0, tx.now - changed) / clock.SECOND if owners else 0.0
-        return Lag(max(int(pending), int(failed)), seconds, embedder.identity)
+        (records,) = tx.one(_COUNT_FRESH_RECORDS) or (0,)
+        messages, created = tx.one(_FRESH_MESSAGES) or (0, None)
+        (last,) = tx.one(_LAST_CHANGE) or (None,)
+        first = changed if owners else tx.now
+        if created is not None:  # messages can have times from before they were imported
+            first = min(first, max(created, last or 0))
+        count = max(int(pending), int(failed)) + int(messages) + int(records)
+        return Lag(count, max(0, tx.now - first) / clock.SECOND, embedder.identity)
 
     return services.database.read(tenant, work, long=True)
 
