@@ -20,20 +20,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import psycopg
 
+from bench.filling import index_tenant, mark_records, mark_sessions, state_id
 from bench.harness import Plan, Table, duration
 from memorist import Memory, Scope, Settings
 from memorist.base import clock
 from memorist.jobs.job import Job
 from memorist.jobs.runner import JobRunner, all_jobs
 from memorist.kinds.kind import Services
-from memorist.kinds.messages.message_rows import index_rows
-from memorist.search.candidates import word_hash
-from memorist.search.embedders import quantise
-from memorist.search.retrieval import session_mark
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Transaction
 from memorist.storage.postgres.roles import SCHEMA
@@ -67,7 +63,7 @@ def measure_growth(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> T
         plan.progress(f"{engine}: filling up to {target:,} messages")
         with Memory.open(url, settings=Settings()) as memory:
             if engine == "PostgreSQL" and target > SIZES[-1]:
-                fill_with_copies(url, size, target)
+                fill_with_copies(memory, size, target)
             else:
                 fill(memory, texts.some, size, target)
             size = target
@@ -267,7 +263,7 @@ def fill(
     target: int,
     tenant: str = TENANT,
 ) -> None:
-    """Add messages with their index rows and vectors, and rows of other kinds."""
+    """Add messages and rows of other kinds, with their index and random vectors."""
     services = memory.services
     now = clock.now()
     for start in range(size, target, BATCH_SIZE):
@@ -293,7 +289,7 @@ def fill(
             for number, text in enumerate(make_texts(count), start)
         ]
         services.database.write(tenant, partial(fill_batch, services, start, rows), long=True)
-        services.database.write(tenant, partial(put_vectors, services, count), long=True)
+    index_tenant(services, tenant)
 
 
 def fill_batch(
@@ -303,23 +299,22 @@ def fill_batch(
     for filler in FILLERS:
         chosen = [row for number, row in enumerate(rows, start) if number % filler.every == 0]
         tx.many(filler.sql, [with_parameters(filler.sql, row) for row in chosen])
-    items = [
-        item
-        for row in rows
-        for item in index_rows(
-            row["session"],
-            row["user"],
-            "scout",
-            {
-                **row,
-                "role": "user",
-                "author": None,
-                "searchable_parts": [row["text"]],
-                "created_at": row["at"],
-            },
-        )
-    ]
-    services.index.add(tx, items)
+    mark_batch(services, range(start, start + len(rows)), tx)
+
+
+def mark_batch(services: Services, numbers: range, tx: Transaction) -> None:
+    """Mark the rows of some messages as fresh."""
+
+    def owned(every: int, name: Callable[[int], str]) -> list[tuple[str, str]]:
+        return [(name(number), user_id(number)) for number in numbers if number % every == 0]
+
+    def key(number: int) -> str:
+        return f"id {number}"
+
+    mark_sessions(services, tx, owned(SESSION_LENGTH, session_id))
+    mark_records(services, tx, "entries", owned(10, key))
+    mark_records(services, tx, "state", [(state_id(user, id), user) for id, user in owned(10, key)])
+    mark_records(services, tx, "refs", owned(100, key))
 
 
 def with_parameters(sql: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -327,62 +322,29 @@ def with_parameters(sql: str, row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if f":{name}" in sql}
 
 
-def put_vectors(services: Services, count: int, tx: Transaction) -> None:
-    """Store random vectors for the newest rows."""
-    embedder = services.embedder
-    assert embedder is not None
-    numbers = tx.all(
-        "select number from search_items where tenant = :tenant order by number desc limit :size",
-        size=count,
-    )
-    vectors = np.random.default_rng(count).normal(size=(count, embedder.dimensions))
-    packed = quantise(vectors.astype(np.float32))
-    values = [(number, *vector) for (number,), vector in zip(numbers, packed, strict=True)]
-    services.index.put_vectors(tx, embedder.identity, values)
-
-
-def fill_with_copies(url: str, size: int, target: int, tenant: str = TENANT) -> None:
-    """Multiply the rows of `fill` on PostgreSQL, up to `target` messages.
+def fill_with_copies(memory: Memory, size: int, target: int, tenant: str = TENANT) -> None:
+    """Multiply the rows of `fill` on PostgreSQL, up to `target` messages, and index them.
 
     Sessions are shifted by one from copy to copy, so that the copies of a text belong to different
     users. Times are those of the original.
     """
     assert size // SESSION_LENGTH % USERS == 0, "a user would get a text twice"
     assert target // size <= USERS, "a user would get a text twice"
-    with psycopg.connect(url, autocommit=True) as connection:
+    services = memory.services
+    with psycopg.connect(memory.settings.database, autocommit=True) as connection:
         connection.execute(f"set search_path = {SCHEMA}")
-        # No checks of foreign keys, and one sort for the index of words.
-        connection.execute("set session_replication_role = replica")
+        connection.execute("set session_replication_role = replica")  # no checks of foreign keys
         connection.execute("set synchronous_commit = off")
-        connection.execute("set maintenance_work_mem = '1GB'")
-        connection.execute("alter table search_words drop constraint search_words_pkey")
-        connection.execute(
-            "create temp table marks (session text primary key, mark int, owner int)"
-        )
-        with connection.cursor().copy("copy marks from stdin") as copy:
-            for number in range(0, target, SESSION_LENGTH):
-                session = session_id(number)
-                mark = word_hash(session_mark(session))
-                copy.write_row((session, mark, word_hash(user_id(number))))
-        row = connection.execute("select max(number) from search_items").fetchone()
-        assert row
         for shift in range(1, target // size):
-            copy_batch(connection, shift, size, shift * row[0], tenant)
-        connection.execute(
-            """select setval(pg_get_serial_sequence('search_items', 'number'),
-                   (select max(number) from search_items))"""
-        )
-        connection.execute("alter table search_words add primary key (tenant, owner, word, number)")
+            copy_batch(connection, shift, size, tenant)
+    for start in range(size, target, BATCH_SIZE):
+        numbers = range(start, min(start + BATCH_SIZE, target))
+        services.database.write(tenant, partial(mark_batch, services, numbers), long=True)
+    index_tenant(services, tenant)
 
 
-def copy_batch(
-    connection: psycopg.Connection, shift: int, size: int, offset: int, tenant: str
-) -> None:
-    """Copy the first `size` messages and the rows that belong to them.
-
-    shift:  the number of the copy
-    offset: added to each index row's number
-    """
+def copy_batch(connection: psycopg.Connection, shift: int, size: int, tenant: str) -> None:
+    """Copy the first `size` messages and the rows that belong to them, for the nth time."""
     with connection.transaction():
         connection.execute(
             """create temp table copied on commit drop as
@@ -411,29 +373,3 @@ def copy_batch(
             sql = filler.sql.replace("values (", "select ").removesuffix(")")
             sql = re.sub(r":(\w+)", r'copied."\1"', sql)
             connection.execute(f"{sql} from copied where number %% {filler.every} = 0", ())
-        connection.execute(
-            """with added as (
-                   insert into search_items (tenant, number, kind, id, seq, part, user_id, agent,
-                       board, session_id, at, expires_at, role, author, title, text, place, digest,
-                       owner, words) overriding system value
-                   select tenant, items.number + %(offset)s, kind, marks.session, seq, part, "user", agent,
-                       board, marks.session, items.at, expires_at, role, author, title, items.text, place,
-                       digest, marks.owner, array_replace(words, old_marks.mark, marks.mark)
-                   from search_items items
-                   join copied using (tenant, seq)
-                   join marks on marks.session = copied.session
-                   join marks old_marks on old_marks.session = source
-                   where kind = 'messages' and items.id = source
-                   returning tenant, number, owner, words)
-               insert into search_words (tenant, word, owner, number)
-               select tenant, unnest(words), owner, number from added""",
-            {"offset": offset},
-        )
-        connection.execute(
-            """insert into search_vectors (tenant, number, user_id, model, scale, vector)
-               select tenant, vectors.number + %(offset)s, items.user_id, model, scale, vector
-               from search_vectors vectors
-               join search_items items using (tenant)
-               where items.number = vectors.number + %(offset)s and vectors.number <= %(last)s""",
-            {"offset": offset, "last": offset // shift},
-        )

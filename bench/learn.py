@@ -26,6 +26,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ from bench import recall
 from memorist import Memory
 from memorist.base.settings import Settings
 from memorist.search import features, ranking
-from memorist.search.candidates import Candidate, Corpus
+from memorist.search.block import DocumentKey
+from memorist.search.candidates import Candidates, Corpus
 from memorist.search.question import Question
+from memorist.search.view import SearchView, ViewPlace
 from memorist_eval.benchmark_files import Conversation, GoldQuestion
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
@@ -84,7 +87,7 @@ class Case:
     target: Array
     units: tuple[str, ...]
     gold_question: GoldQuestion
-    recorded: tuple[Question, Sequence[Candidate], Corpus]
+    recorded: tuple[Question, Candidates, Corpus]
 
 
 @dataclass(frozen=True)
@@ -116,37 +119,49 @@ class HeldOut:
 
     def __init__(self, path: Path) -> None:
         self._arrays = np.load(path)
-        self._cosines: dict[int, float] = {}
+        self._cosines: dict[DocumentKey, float] = {}
 
-    def replace_cosines(self, memory: Memory) -> None:
-        """Make the searches of a memory use these cosines."""
-        engine: Any = memory.services.index.engine
-        nearest = engine.nearest
-        cosines = engine.cosines
+    @contextmanager
+    def replacing_cosines(self) -> Iterator[None]:
+        """Make searches use these cosines."""
+        nearest = SearchView.nearest
+        candidates = SearchView.candidates
 
         def held_out_nearest(
-            tx: Any, vector: Any, model: str, filter: Any, limit: int
-        ) -> list[tuple[Any, float]]:
+            view: SearchView, vector: Any, masks: Sequence[Any], limit: int
+        ) -> dict[ViewPlace, float]:
             if not self._cosines:
-                return nearest(tx, vector, model, filter, limit)  # type: ignore[no-any-return]
-            best = sorted(self._cosines.items(), key=lambda entry: (-entry[1], -entry[0]))[:limit]
-            rows = engine._visible(tx, [number for number, _ in best], filter)
-            return [(rows[number], cosine) for number, cosine in best if number in rows]
+                return nearest(view, vector, masks, limit)
+            best: list[tuple[float, int, ViewPlace]] = []
+            for index, (part, mask) in enumerate(zip(view.parts, masks, strict=True)):
+                places = np.flatnonzero(mask)
+                at = part.block.columns["at"][places].tolist()
+                for place, time, key in zip(
+                    places.tolist(), at, part.block.keys(places), strict=True
+                ):
+                    if key in self._cosines:
+                        best.append((-self._cosines[key], -time, ViewPlace(index, place)))
+            return {place: -cosine for cosine, _, place in sorted(best)[:limit]}
 
-        def held_out_cosines(
-            tx: Any, vector: Any, model: str, numbers: Sequence[int]
-        ) -> dict[int, float]:
-            return cosines(tx, vector, model, numbers) | {  # type: ignore[no-any-return]
-                number: self._cosines[number] for number in numbers if number in self._cosines
-            }
+        def held_out_candidates(
+            view: SearchView, places: Sequence[ViewPlace], vector: Any
+        ) -> tuple[list[ViewPlace], Candidates]:
+            ordered, table = candidates(view, places, vector)
+            cosines = table.cosines.copy()
+            for place, key in enumerate(table.keys):
+                cosines[place] = self._cosines.get(key, cosines[place])
+            return ordered, replace(table, cosines=cosines)
 
-        engine.nearest = held_out_nearest
-        engine.cosines = held_out_cosines
-        engine.cosines_in_memory = lambda *arguments: {}
+        view_class: Any = SearchView
+        view_class.nearest = held_out_nearest
+        view_class.candidates = held_out_candidates
+        try:
+            yield
+        finally:
+            view_class.nearest = nearest
+            view_class.candidates = candidates
 
-    def start_question(
-        self, memory: Memory, conversation: Conversation, gold_question: GoldQuestion
-    ) -> None:
+    def start_question(self, conversation: Conversation, gold_question: GoldQuestion) -> None:
         """Use the cosines of a question, or memorist's own for a question of another conversation."""
         self._cosines = {}
         name = (
@@ -162,16 +177,10 @@ class HeldOut:
             for place in range(len(turns))
         ]
         row = self._arrays[name][conversation.questions.index(gold_question)]
-        by_turn = dict(zip(order, row.tolist(), strict=True))
-        numbers = memory.services.database.read(
-            "default",
-            lambda tx: tx.all(
-                """select number, id, seq from search_items
-                   where tenant = :tenant and user_id = :user and kind = 'messages' and part = 0""",
-                user=conversation.user,
-            ),
-        )
-        self._cosines = {number: by_turn[id, seq - 1] for number, id, seq in numbers}
+        self._cosines = {
+            DocumentKey("messages", id, place + 1, 0): cosine
+            for (id, place), cosine in zip(order, row.tolist(), strict=True)
+        }
 
 
 def collect(
@@ -182,15 +191,13 @@ def collect(
     databases: keep the filled databases in this folder, so that the next run need not embed again
     """
     conversations = recall.read(file)
-    recorded: list[tuple[Question, Sequence[Candidate], Corpus]] = []
+    recorded: list[tuple[Question, Candidates, Corpus]] = []
     original_rank = ranking.rank
 
     def record(
-        question: Question, candidates: Sequence[Candidate], corpus: Corpus, **options: Any
+        question: Question, candidates: Candidates, corpus: Corpus, **options: Any
     ) -> Iterator[ranking.Ranked]:
-        recorded.append(
-            (question, sorted(candidates, key=lambda candidate: candidate.number), corpus)
-        )
+        recorded.append((question, candidates, corpus))
         return original_rank(question, candidates, corpus, **options)
 
     ranking.rank = record
@@ -199,15 +206,14 @@ def collect(
             database = (databases or Path(folder)) / f"{profile}-{file.name.split('.')[0]}.db"
             is_filled = database.exists()
             settings = Settings(database=f"sqlite:///{database}", **recall.PROFILES[profile])  # type: ignore[arg-type]
-            with Memory.open(settings=settings) as memory:
+            replacing = held_out.replacing_cosines() if held_out else nullcontext()
+            with Memory.open(settings=settings) as memory, replacing:
                 filled = (
                     _filled(memory, conversations)
                     if is_filled
                     else recall.fill(memory, conversations)
                 )
                 groups = _groups(conversations)
-                if held_out:
-                    held_out.replace_cosines(memory)
                 for conversation in conversations:
                     me = memory.scope(user=conversation.user)
                     for gold_question in [
@@ -215,7 +221,7 @@ def collect(
                         *_unanswerable(conversation, conversations, file),
                     ]:
                         if held_out:
-                            held_out.start_question(memory, conversation, gold_question)
+                            held_out.start_question(conversation, gold_question)
                         me.search(
                             gold_question.text, kinds=["messages"], at=gold_question.at, limit=1
                         )
@@ -263,18 +269,18 @@ def _case(
     where: tuple[str, str],
     gold_question: GoldQuestion,
     filled: recall.Filled,
-    recorded: tuple[Question, Sequence[Candidate], Corpus],
+    recorded: tuple[Question, Candidates, Corpus],
 ) -> Iterator[Case]:
     """Yield a question with its candidates, unless it has evidence and none of it was found."""
     question, candidates, corpus = recorded
-    units = tuple(str(filled.units[candidate.id, candidate.seq]) for candidate in candidates)
+    units = tuple(str(filled.units[key.id, key.seq]) for key in candidates.keys)
     gold = {str(unit) for unit in gold_question.gold}
     evidence = np.array([unit in gold for unit in units], float)
-    if evidence.any() or (candidates and not gold):
+    if evidence.any() or (len(candidates) and not gold):
         sessions = {unit.split("#")[0] for unit in gold if "#" in unit}
         same_session = [
-            unit.split("#")[0] in sessions and candidate.role == "user"
-            for unit, candidate in zip(units, candidates, strict=True)
+            unit.split("#")[0] in sessions and role == "user"
+            for unit, role in zip(units, candidates.roles, strict=True)
         ]
         target = evidence + SAME_SESSION_TARGET * np.array(same_session)
         values = features.measure(question, candidates, corpus)
@@ -406,18 +412,33 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
             sample = sorted(rng.sample(range(len(candidates)), min(size, len(candidates))))
             if size < len(candidates) and case.evidence.any():
                 sample = sorted({*sample[1:], int(case.evidence.argmax())})
-            fewer = [candidates[index] for index in sample]
+            fewer = _select(candidates, sample)
             values = features.measure(question, fewer, corpus)
-            scores = sum(
-                values[name] * weight
-                for name, weight in zip(learned.names, learned.weights, strict=True)
-                if name in values
-            )
-            tables.append(ranking.calibration_features(np.asarray(scores), values, fewer))
+            scores = np.zeros(len(fewer))
+            for name, weight in zip(learned.names, learned.weights, strict=True):
+                if name in values:
+                    scores += values[name] * weight
+            tables.append(ranking.calibration_features(scores, values, fewer.cosines))
             labels.append(case.evidence[sample])
     names = list(tables[0])
     rows = np.concatenate([np.stack([table[name] for name in names], axis=1) for table in tables])
     return replace(learned, chance=_logistic(names, rows, np.concatenate(labels)))
+
+
+def _select(candidates: Candidates, places: Sequence[int]) -> Candidates:
+    """Return some of the candidates."""
+    return Candidates(
+        keys=[candidates.keys[place] for place in places],
+        at=[candidates.at[place] for place in places],
+        roles=[candidates.roles[place] for place in places],
+        authors=[candidates.authors[place] for place in places],
+        cosines=candidates.cosines[places],
+        lengths=candidates.lengths[places],
+        has_question=candidates.has_question[places],
+        question_words=candidates.question_words[places],
+        fingerprints=[candidates.fingerprints[place] for place in places],
+        count_words=lambda words: candidates.count_words(words)[places],
+    )
 
 
 def _logistic(names: Sequence[str], rows: Array, labels: Array) -> dict[str, float]:
