@@ -327,6 +327,7 @@ class Scope:
                         collected=events,
                     ),
                     blobs=blobs,
+                    index=Index(),  # what is rolled back must not stay in its caches
                     embedder=None,
                     reranker=None,
                 )

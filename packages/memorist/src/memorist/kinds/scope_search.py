@@ -21,6 +21,7 @@ from memorist.search.query import Hit, Query
 from memorist.search.rerankers import RERANK_LIMIT, rerank
 from memorist.search.view import SearchFilter, SearchView, open_view
 from memorist.storage.database import Transaction
+from memorist.storage.transaction_database import TransactionDatabase
 
 MAX_HITS = 200
 MAX_QUERY_CHARACTERS = 8_000
@@ -149,7 +150,8 @@ def start_search(
         return visible, tx.now, open_view(tx, services.index, services.findables, visible, model)
 
     visible, read_at, view = services.database.read(owner.tenant, work, allow_replica=True)
-    if view.waiting:
+    # An open transaction must not be used in another thread.
+    if view.waiting and not isinstance(services.database, TransactionDatabase):
         indexer = Indexer(services.database, services.index, services.findables)
         services.background_indexer.start(indexer, owner.tenant, view.waiting)
     matches = query_steps.match_words(view, text, visible, depth)
