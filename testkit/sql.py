@@ -33,6 +33,13 @@ BUILDERS = {
 }
 """Where statements are put together at run time: whole tables' from checked names, migrations and views from our own files, and
 another program's tables and columns by their quoted names, for reading only. A pragma takes no parameters, so it has the number of pages."""
+READS_OF_KINDS = {
+    "self.select.replace('{where}', where)",
+    "self.select.replace('{where}', condition)",
+    "columns",
+    "', '.join(self.key)",
+}
+"""What the statements of search/search_document.py consist of: the constant `select` of a kind, and its key columns."""
 TABLES = {
     "select", "delete", "delete_of_agent", "insert", "find", "count", "count_sampled", "outermost",
     "texts", "find_text", "texts_of_row",
@@ -112,6 +119,8 @@ class Module:
                 method in TABLES
             ):
                 return self.name.startswith(("storage/", "memorist_oracle/"))
+            case ast.FormattedValue(value=value) if self.name == "search/search_document.py":
+                return ast.unparse(value) in READS_OF_KINDS
             case ast.JoinedStr(values=parts):
                 return all(self.constant(part, use) for part in parts)
             case ast.FormattedValue(value=ast.Call(func=ast.Name(id=name), args=values)):

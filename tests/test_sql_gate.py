@@ -15,8 +15,6 @@ from testkit.sql import BUILDERS, METHODS, Module, modules
 UNSCOPED = {
     "admin/credentials.py": 1,
     "jobs/reindex.py": 1,
-    "search/postgres.py": 6,
-    "search/sqlite.py": 19,
     "storage/postgres/engine.py": 1,
     "storage/server_database.py": 1,
     "storage/sqlite/engine.py": 3,
@@ -26,6 +24,17 @@ UNSCOPED = {
 
 def test_every_statement_is_a_constant_and_every_value_a_parameter() -> None:
     assert [problem for module in modules() for problem in module.problems()] == []
+
+
+def test_what_a_kind_reads_for_the_index_is_a_statement_with_one_condition() -> None:
+    findables = [kind.findable for kind in KINDS if kind.findable]
+    assert len(findables) > 5
+    for findable in findables:
+        assert findable.select.startswith("select ")
+        assert findable.select.count("{where}") == 1
+        assert findable.select.count("{") == 1
+        assert ":tenant" in findable.select
+        assert all(re.fullmatch("[a-z_]+", column) for column in findable.key)
 
 
 def test_the_check_finds_statements_and_exceptions() -> None:
@@ -47,9 +56,7 @@ def test_the_check_finds_statements_and_exceptions() -> None:
 
 
 def test_every_statement_without_a_tenant_is_listed() -> None:
-    """`tx.unscoped` is for catalogs, for the list of tenants, and for the full-text index of a file,
-    whose words have a suffix of their tenant.
-    """
+    """`tx.unscoped` is for catalogs and for the list of tenants."""
     calls: Counter[str] = Counter()
     for module in modules():
         for call in module.calls({"unscoped"}):

@@ -457,11 +457,13 @@ def _save_batch(
 
 
 def _compute_vectors(memory: Memory, tenant: str) -> None:
-    """Compute the vectors of new messages: often no server runs that would do it."""
+    """Index new messages and compute their vectors: often no server runs that would do it."""
+    from memorist.jobs import index_owners
     from memorist.jobs.embed import EmbedJob
 
     timer = threading.Timer(EMBED_SECONDS, os._exit, (0,))
     timer.daemon = True
     timer.start()
+    index_owners.run(memory.services, tenant)
     EmbedJob().run(memory.services, tenant, None)
     timer.cancel()
