@@ -41,7 +41,7 @@ from memorist.search import features, ranking
 from memorist.search.block import DocumentKey
 from memorist.search.candidates import Candidates, Corpus
 from memorist.search.question import Question
-from memorist.search.view import SearchView, ViewPlace
+from memorist.search.search_view import SearchView, ViewPlace
 from memorist_eval.benchmark_files import Conversation, GoldQuestion
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")

@@ -34,7 +34,7 @@ from bench.harness import (
 from memorist import Memory, Scope, Settings
 from memorist.jobs import index_owners
 from memorist.search.embedders import choose, quantise
-from memorist.search.view import SearchFilter, open_view
+from memorist.search.search_view import SearchFilter, open_view
 from memorist.search.words import STOP
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Transaction

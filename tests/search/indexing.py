@@ -15,8 +15,8 @@ from memorist.search import indexer, owner_index, segment, segment_plan
 from memorist.search.block import DocumentKey
 from memorist.search.fresh import documents_of
 from memorist.search.search_document import SearchDocument
+from memorist.search.search_view import SearchFilter, SearchView, open_view
 from memorist.search.segment import Segment, content_checksum, decode, word_hash
-from memorist.search.view import SearchFilter, SearchView, open_view
 from memorist.search.words import text_words
 from memorist.storage.database import Transaction, Work
 from testkit.faults import FaultyDatabase

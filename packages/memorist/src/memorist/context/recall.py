@@ -29,8 +29,8 @@ from memorist.kinds.section import (
 )
 from memorist.search import words
 from memorist.search.query import Hit, Query
+from memorist.search.search_view import SearchFilter
 from memorist.search.static_embedder import StaticEmbedder
-from memorist.search.view import SearchFilter
 from memorist.storage.database import Transaction
 
 HEAD = "Recalled for the new message, the oldest first:"

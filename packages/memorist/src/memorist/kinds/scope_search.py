@@ -19,7 +19,7 @@ from memorist.search.chunk import ARROW
 from memorist.search.indexer import Indexer
 from memorist.search.query import Hit, Query
 from memorist.search.rerankers import RERANK_LIMIT, rerank
-from memorist.search.view import SearchFilter, SearchView, open_view
+from memorist.search.search_view import SearchFilter, SearchView, open_view
 from memorist.storage.database import Transaction
 from memorist.storage.transaction_database import TransactionDatabase
 

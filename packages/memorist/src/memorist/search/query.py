@@ -29,8 +29,14 @@ from memorist.search.fresh import documents_of
 from memorist.search.question import Question
 from memorist.search.ranking import Ranked
 from memorist.search.search_document import Findable, SearchDocument
+from memorist.search.search_view import (
+    SearchFilter,
+    SearchView,
+    ViewPlace,
+    only_separate_kinds,
+    rarity,
+)
 from memorist.search.segment import word_hash
-from memorist.search.view import SearchFilter, SearchView, ViewPlace, only_separate_kinds, rarity
 from memorist.storage.database import Transaction
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from memorist.search.indexer import lock_owner
 from memorist.search.owner_index import BEHIND, OWNER, IndexCache, OwnerIndex, read_state
 from memorist.search.search_document import Findable, IndexMark, SearchDocument
 from memorist.search.segment import ANALYSIS, content_checksum
-from memorist.search.view import without_changed
+from memorist.search.search_view import without_changed
 from memorist.storage.database import Database, Transaction
 from memorist.storage.tables import Check
 

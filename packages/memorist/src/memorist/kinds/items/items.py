@@ -43,7 +43,7 @@ from memorist.kinds.section import RecallScope
 from memorist.search import query as query_steps
 from memorist.search.query import Hit
 from memorist.search.search_document import IndexMark
-from memorist.search.view import SearchFilter
+from memorist.search.search_view import SearchFilter
 from memorist.storage.checksum import checksum
 from memorist.storage.database import Row, Sent, Transaction
 from memorist.storage.tables import PLACE_SEPARATOR
