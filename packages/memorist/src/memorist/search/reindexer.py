@@ -19,8 +19,8 @@ from memorist.search.index import Index, new_stamp
 from memorist.search.indexer import lock_owner
 from memorist.search.owner_index import BEHIND, OWNER, IndexCache, OwnerIndex, read_state
 from memorist.search.search_document import Findable, IndexMark, SearchDocument
-from memorist.search.segment import ANALYSIS, content_checksum
 from memorist.search.search_view import without_changed
+from memorist.search.segment import ANALYSIS, content_checksum
 from memorist.storage.database import Database, Transaction
 from memorist.storage.tables import Check
 
