@@ -119,7 +119,9 @@ class Module:
                 method in TABLES
             ):
                 return self.name.startswith(("storage/", "memorist_oracle/"))
-            case ast.FormattedValue(value=value) if self.name == "search/search_document.py":
+            case ast.FormattedValue(value=ast.expr() as value) | (ast.Call() as value) if (
+                self.name == "search/search_document.py"
+            ):
                 return ast.unparse(value) in READS_OF_KINDS
             case ast.JoinedStr(values=parts):
                 return all(self.constant(part, use) for part in parts)

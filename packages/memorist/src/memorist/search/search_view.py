@@ -440,7 +440,7 @@ def _named_owners(filter: SearchFilter) -> list[str]:
     return owners
 
 
-class _Owner(NamedTuple):
+class _KnownOwner(NamedTuple):
     """An owner, its state, and whether it has fresh documents."""
 
     owner: str
@@ -448,13 +448,13 @@ class _Owner(NamedTuple):
     is_fresh: bool
 
 
-def _other_owners(tx: Transaction, filter: SearchFilter) -> tuple[list[_Owner], list[str]]:
+def _other_owners(tx: Transaction, filter: SearchFilter) -> tuple[list[_KnownOwner], list[str]]:
     """Return the owners that a filter lets pass without naming them, and what was left out."""
     if filter.user is not None and filter.agent is not None:
         return [], []
     # Agents and whiteboards (a…, b…), or everything.
     first, beyond = ("a", "c") if filter.user is not None else ("a", "v")
-    owners: list[_Owner] = []
+    owners: list[_KnownOwner] = []
     total = 0
     for owner, *state, is_fresh in tx.all(
         _OWNERS, first=first, beyond=beyond, limit=MAX_OWNERS + 1
@@ -466,7 +466,7 @@ def _other_owners(tx: Transaction, filter: SearchFilter) -> tuple[list[_Owner], 
         if len(owners) >= MAX_OWNERS or (owners and total > MAX_DOCUMENTS):
             problem = f"searched only the {len(owners):,} most recently active users and agents"
             return owners, [problem]
-        owners.append(_Owner(owner, known, bool(is_fresh)))
+        owners.append(_KnownOwner(owner, known, bool(is_fresh)))
     return owners, []
 
 
