@@ -47,7 +47,7 @@ COMMANDS = {
         "migrate liquibase": "Write the migrations for Oracle Database as a Liquibase changelog.",
         "verify": "Check the order of messages, references, indexes and isolation.",
         "export": "Export a tenant or one user as JSON Lines.",
-        "reindex": "Add missing rows to the search index and remove orphaned rows.",
+        "reindex": "Repair the search index: add what is missing, remove what has no record.",
         "purge": "Remove old messages and what has expired, in small batches.",
         "erase": "Remove all data of one user, or of one agent, and print a receipt.",
         "backup": "Write a consistent copy of the database while it is in use.",

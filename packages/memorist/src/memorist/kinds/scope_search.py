@@ -1,4 +1,4 @@
-"""Search what a scope may see: every kind that has index rows, by words and by meaning.
+"""Search what a scope may see: every kind that has documents, by words and by meaning.
 
 A search takes two reads, because the question is embedded between them and never in a transaction:
 `start_search` matches words and embeds, `finish_search` ranks, and reads the hits.
