@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from memorist.search.search_engine import SearchFilter
 
 from memorist import Memory, Scope
 from memorist.base import tokens
@@ -24,6 +23,7 @@ from memorist.search import words
 from memorist.search.candidates import Corpus
 from memorist.search.query import Hit, Query, WordMatches
 from memorist.search.question import parse_question
+from memorist.search.search_view import SearchFilter, SearchView
 from testkit.embedders import FailingEmbedder, opened
 from testkit.memories import scope_of
 from tests.context.prompts import INJECTIONS, count_tokens
@@ -251,10 +251,9 @@ def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
         Hit("entries", str(place), 0, "text", datetime(2026, 1, 1, tzinfo=UTC), 0.5, near=near)
         for place, near in enumerate(cosines)
     ]
-    begun = WordMatches(["walrus"], [], Corpus(100, [3]))
-    sought = Query(
-        SearchFilter("ada", "scout"), begun, parse_question("walrus"), None, "other@1", "strong", {}
-    )
+    view = SearchView([])
+    begun = WordMatches(view, SearchFilter("ada", "scout"), ["walrus"], [], Corpus(100, [3]))
+    sought = Query(begun, parse_question("walrus"), None, "other@1", "strong", {})
     assert [hit.id for hit in recall._about(hits, sought)] == expected
     assert recall._keep_if_relevant(hits, sought) == (hits if expected else [])
     same = [replace(hit, near=0.7) for hit in hits]
