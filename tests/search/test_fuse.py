@@ -2,48 +2,137 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memorist.base import clock
-from memorist.search import features, ranking
-from memorist.search.candidates import Candidate, Corpus, DigestColumns, digest
+from memorist.search import ranking
+from memorist.search.block import DocumentKey
+from memorist.search.candidates import Candidates, Corpus
 from memorist.search.question import Question, parse_question
-from memorist.search.ranking import Ranked, rank
+from memorist.search.ranking import rank
+from memorist.search.search_document import SearchDocument
+from memorist.search.segment import analyse, word_hash
 
 DAY = clock.DAY
 
 
+class Candidate(NamedTuple):
+    """A document that may be an answer."""
+
+    number: int
+    text: str
+    kind: str
+    id: str
+    seq: int
+    at: int
+    role: str
+    author: str = ""
+    cosine: float | None = None
+
+    @property
+    def key(self) -> DocumentKey:
+        """The name; its number is the part, so that no two have the same."""
+        return DocumentKey(self.kind, self.id, self.seq, self.number)
+
+
+class Result(NamedTuple):
+    """A candidate in its place, by number."""
+
+    number: int
+    score: float
+    same: tuple[int, ...]
+    parts: Mapping[str, float]
+
+
 def candidate(number: int, text: str, **more: object) -> Candidate:
     """Return a message as a search candidate."""
-    what = {
+    values = {
         "kind": "messages",
         "id": "s",
         "seq": number * 10,
         "at": number * DAY,
         "role": "user",
     } | more
-    author = str(what.get("author", ""))
-    packed = digest(author, "", text, int(str(what["at"]))).pack()
-    return Candidate(number, digest=packed, **what)  # type: ignore[arg-type]
+    return Candidate(number, text, **values)  # type: ignore[arg-type]
 
 
-def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
-    counts = features._WordCounts(DigestColumns([item.digest for item in candidates]))
-    return Corpus(count, (counts.of(question.words) > 0).sum(axis=0).tolist())
+def by_time(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda item: (item.at, item.key))
+
+
+def tabulate(candidates: Sequence[Candidate]) -> Candidates:
+    """Return candidates, which are in the order of time and name, as ranking needs them."""
+    analysed = [
+        analyse(SearchDocument(item.kind, item.id, item.text, item.at, author=item.author))
+        for item in candidates
+    ]
+    occurrences = []
+    for each in analysed:
+        counts = dict.fromkeys(each.hashes, 1)
+        counts.update(zip(each.hashes, each.counts, strict=False))
+        occurrences.append(counts)
+
+    def count_words(words: Sequence[str]) -> NDArray[np.float64]:
+        rows = [[counts.get(word_hash(word), 0) for word in words] for counts in occurrences]
+        return np.array(rows, float).reshape(len(occurrences), len(words))
+
+    return Candidates(
+        keys=[item.key for item in candidates],
+        at=[item.at for item in candidates],
+        roles=[item.role for item in candidates],
+        authors=[item.author for item in candidates],
+        cosines=np.array([math.nan if item.cosine is None else item.cosine for item in candidates]),
+        lengths=np.array([each.length for each in analysed], float),
+        has_question=np.array([each.has_question for each in analysed], float),
+        question_words=np.array([each.question_words for each in analysed], float),
+        fingerprints=[each.fingerprint for each in analysed],
+        count_words=count_words,
+    )
+
+
+def order_by(
+    question: Question,
+    candidates: Sequence[Candidate],
+    family: str = "static",
+    wanted: set[int] | None = None,
+) -> list[Result]:
+    """Return the candidates, best first, in a corpus of 100 documents.
+
+    wanted: the numbers of candidates to return, all by default
+    """
+    ordered = by_time(candidates)
+    numbers = [item.number for item in ordered]
+    table = tabulate(ordered)
+    frequencies = (table.count_words(question.words) > 0).sum(axis=0).tolist()
+    places = None if wanted is None else {numbers.index(number) for number in wanted}
+    ranked = rank(question, table, Corpus(100, frequencies), family=family, wanted=places)
+    return [
+        Result(
+            numbers[each.place],
+            each.score,
+            tuple(numbers[place] for place in each.same),
+            each.parts,
+        )
+        for each in ranked
+    ]
 
 
 def order(
-    text: str, candidates: list[Candidate], family: str = "static", **more: object
-) -> list[Ranked]:
+    text: str, candidates: Sequence[Candidate], family: str = "static", **more: object
+) -> list[Result]:
     question = parse_question(text, **more)  # type: ignore[arg-type]
-    return list(rank(question, candidates, corpus(question, candidates), family=family))
+    return order_by(question, candidates, family)
 
 
-def first(found: list[Ranked]) -> int:
-    return found[0].number
+def first(results: list[Result]) -> int:
+    return results[0].number
 
 
 OTHERS = [candidate(number, f"something else about thing{number}") for number in range(20, 40)]
@@ -172,7 +261,7 @@ def test_a_reply_to_a_person_who_asks_the_question_is_lifted() -> None:
         assert contribution(result, 2, "replies") <= 0
 
 
-def contribution(result: list[Ranked], number: int, feature: str) -> float:
+def contribution(result: list[Result], number: int, feature: str) -> float:
     """Return what a feature contributes to the score of a candidate."""
     return next(item for item in result if item.number == number).parts.get(feature, 0.0)
 
@@ -192,7 +281,7 @@ def test_a_question_for_many_things_ranks_other_sessions_higher() -> None:
     assert [item.score for item in many] == sorted((item.score for item in many), reverse=True)
 
 
-def place(result: list[Ranked], number: int) -> int:
+def place(result: list[Result], number: int) -> int:
     """Return the place of a candidate, 0 for the first."""
     return [item.number for item in result].index(number)
 
@@ -230,8 +319,9 @@ def test_only_repetitions_of_one_author_are_duplicates() -> None:
 def test_unwanted_candidates_still_count_as_neighbours() -> None:
     twice = [candidate(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
     question = parse_question("harmonica shelf")
-    candidates = [*twice, *OTHERS]
-    result = list(rank(question, candidates, corpus(question, candidates), wanted={1}))
+    result = order_by(question, [*twice, *OTHERS], wanted={1})
+    alone = order_by(question, [twice[0], *OTHERS], wanted={1})
+    assert result[0].parts != alone[0].parts
     assert [item.number for item in result] == [1]
 
 

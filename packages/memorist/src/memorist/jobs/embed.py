@@ -72,6 +72,9 @@ _ENCODER = f"""select 1 from index_owners
 _ENCODER_VECTORS = f"""select 1 from index_vectors
     where tenant = :tenant and model >= '{PACKAGE}-' and model < '{PACKAGE}.' limit 1"""
 _COUNT_FAILURES = "select count(*) from index_failures where tenant = :tenant"
+_FAILED = """select count(*), min(changed_at) from index_failures
+    join index_owners on index_owners.tenant = :tenant and index_owners.owner = index_failures.owner
+    where index_failures.tenant = :tenant"""
 _FAILURES = """select number, tries, retry_at from index_failures
     where tenant = :tenant and owner = :owner"""
 _SET_FAILURE = """insert into index_failures (tenant, owner, number, tries, retry_at)
@@ -145,11 +148,13 @@ def lag(services: Services, tenant: str) -> Lag:
 
     def work(tx: Transaction) -> Lag:
         owners, pending, changed = tx.one(_LAG, model=embedder.identity) or (0, 0, None)
-        (failed,) = tx.one(_COUNT_FAILURES) or (0,)
+        failed, failed_since = tx.one(_FAILED) or (0, None)
         (records,) = tx.one(_COUNT_FRESH_RECORDS) or (0,)
         messages, created = tx.one(_FRESH_MESSAGES) or (0, None)
         (last,) = tx.one(_LAST_CHANGE) or (None,)
         first = changed if owners else tx.now
+        if failed:
+            first = min(first, failed_since)
         if created is not None:  # messages can have times from before they were imported
             first = min(first, max(created, last or 0))
         count = max(int(pending), int(failed)) + int(messages) + int(records)

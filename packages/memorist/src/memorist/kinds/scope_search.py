@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memorist.base import canonical, clock, limits
+from memorist.base.errors import ModelError, SettingsError
 from memorist.kinds.kind import Owner, Services, own_session
 from memorist.kinds.page import Page
 from memorist.kinds.trust import FOREIGN
 from memorist.search import query as query_steps
 from memorist.search.chunk import ARROW
+from memorist.search.embedders import Embedder
 from memorist.search.indexer import Indexer
 from memorist.search.query import Hit, Query
 from memorist.search.rerankers import RERANK_LIMIT, rerank
@@ -141,7 +143,7 @@ def start_search(
     embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
     embedding = query_steps.start_embedding(text, embedder)
 
-    model = "" if embedder is None else embedder.identity
+    model = _model_name(embedder)
 
     def work(tx: Transaction) -> tuple[SearchFilter, int, SearchView]:
         if filter.session is not None:
@@ -157,6 +159,14 @@ def start_search(
     matches = query_steps.match_words(view, text, visible, depth)
     asked_at = read_at if now is None else now
     return query_steps.prepare_query(text, asked_at, matches, embedder, embedding)
+
+
+def _model_name(embedder: Embedder | None) -> str:
+    """Return the model whose vectors are compared; "" if there is none, or it cannot be used."""
+    try:
+        return "" if embedder is None else embedder.identity
+    except (ModelError, SettingsError):  # `prepare_query` meets it again and says why
+        return ""
 
 
 def finish_search(

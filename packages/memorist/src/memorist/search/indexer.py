@@ -26,7 +26,6 @@ from memorist.search.search_document import Findable, SearchDocument
 from memorist.search.segment import (
     ANALYSIS,
     MAX_DOCUMENTS,
-    Analysed,
     Segment,
     analyse,
     build,
@@ -124,6 +123,10 @@ class _Plan:
     """Numbers of documents that no longer exist."""
     outdated: set[int] = field(default_factory=set)
     """Numbers of messages whose vectors contain a predecessor that was removed."""
+    gone_places: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """For each segment, the places of documents that are gone or replaced."""
+    new: Sequence[tuple[SearchDocument, int]] = ()
+    """Documents to put into segments, with their numbers if they keep them."""
     vectors: Sequence[Row] = ()
 
 
@@ -143,6 +146,7 @@ class Indexer:
             plan = self._database.read(tenant, lambda tx: self._read(tx, owner), long=True)
             if plan is None:
                 break
+            _plan_segments(plan)
             if not plan.state.generation:
                 # Without a row, nothing would show that the owner was erased during the round.
                 self._database.write(tenant, lambda tx: lock_owner(tx, owner, 0))
@@ -292,7 +296,7 @@ def lock_owner(tx: Transaction, owner: str, generation: int) -> bool:
 def _plan_documents(
     plan: _Plan, documents: Sequence[SearchDocument], replaced: Sequence[Changed]
 ) -> None:
-    """Decide which documents of segments are gone, and put new ones into segments."""
+    """Decide which documents of segments are gone, and which are to be put into segments."""
     import numpy as np
 
     gone: dict[str, list[int]] = {id: [] for id in plan.index.segments}
@@ -327,14 +331,12 @@ def _plan_documents(
             else:
                 plan.gone.add(int(block.columns["number"][place]))
             gone[ids[number]].append(int(place - starts[number]))
-    new = [
-        analyse(each)._replace(number=numbers.get(each, UNNUMBERED))
-        for each in documents
-        if each not in unchanged
+    plan.new = [
+        (each, numbers.get(each, UNNUMBERED)) for each in documents if each not in unchanged
     ]
-    plan.new_documents = sum(each.number == UNNUMBERED for each in new)
+    plan.new_documents = sum(number == UNNUMBERED for _, number in plan.new)
     plan.outdated -= plan.gone
-    _plan_segments(plan, new, gone)
+    plan.gone_places = gone
 
 
 def _numbers(block: DocumentBlock, places: Array) -> set[int]:
@@ -358,10 +360,12 @@ def _is_same(now: SearchDocument, place: int, block: DocumentBlock) -> bool:
     )
 
 
-def _plan_segments(plan: _Plan, new: Sequence[Analysed], gone: Mapping[str, Sequence[int]]) -> None:
-    """Put new documents into segments, and merge those that are due."""
+def _plan_segments(plan: _Plan) -> None:
+    """Analyse new documents, put them into segments, and merge those that are due."""
     import numpy as np
 
+    gone = plan.gone_places
+    new = [analyse(document)._replace(number=number) for document, number in plan.new]
     next_number = plan.state.next_number
     stored: dict[str, StoredSegment] = {}
     for id, each in plan.index.segments.items():

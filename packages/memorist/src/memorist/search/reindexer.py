@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memorist.search.block import DocumentKey
+
     Hashes = NDArray[np.uint64]
 
 RECORDS_PER_READ = 500
@@ -45,7 +47,8 @@ _REMOVE_SEGMENT = (
 )
 _REMOVE_VECTORS = """delete from index_vectors
     where tenant = :tenant and owner = :owner and id = :id"""
-_RAISE = """update index_owners set generation = generation + 1, embedded = ''
+_RAISE = """update index_owners set generation = generation + 1,
+        vectors = case when embedded = '' then vectors else :vectors end, embedded = ''
     where tenant = :tenant and owner = :owner"""
 _FAILED = "select number from index_failures where tenant = :tenant and owner = :owner"
 _LOCK_SESSION = "select 1 from sessions where tenant = :tenant and id = :id"
@@ -214,23 +217,27 @@ def _damage(tx: Transaction) -> list[str]:
 
 def _without_vector(tx: Transaction) -> list[str]:
     """Return documents that should have a vector and have none."""
-    import numpy as np
-
     names: list[str] = []
     for each in _each_owner(tx):
-        if not each.state.embedded or each.vectors is None:
-            continue
-        failed = {number for (number,) in tx.all(_FAILED, owner=each.owner)}
-        for block, alive in each.blocks:
-            numbers = block.columns["number"]
-            lacks = alive & (each.vectors.rows_of(numbers) < 0)
-            for place in np.flatnonzero(lacks).tolist():
-                if int(numbers[place]) not in failed:
-                    key = block.key(place)
-                    names.append(f"{key.kind} {key.id} {key.seq}")
+        names += [f"{key.kind} {key.id} {key.seq}" for key in _lost_vectors(tx, each)]
         if len(names) >= MAX_REPORTED:
             break
     return names[:MAX_REPORTED]
+
+
+def _lost_vectors(tx: Transaction, index: OwnerIndex) -> Iterator[DocumentKey]:
+    """Yield the documents of an embedded owner that have no vector and did not fail."""
+    import numpy as np
+
+    if not index.state.embedded or index.vectors is None:
+        return
+    failed = {number for (number,) in tx.all(_FAILED, owner=index.owner)}
+    for block, alive in index.blocks:
+        numbers = block.columns["number"]
+        lacks = alive & (index.vectors.rows_of(numbers) < 0)
+        for place in np.flatnonzero(lacks).tolist():
+            if int(numbers[place]) not in failed:
+                yield block.key(place)
 
 
 class Reindexer:
@@ -281,12 +288,16 @@ class Reindexer:
         self._database.write(self._tenant, work, idempotent=True)
 
     def _remove_damage(self) -> None:
-        """Remove segments and vectors that cannot be read."""
-        damaged = self._database.read(
-            self._tenant,
-            lambda tx: [each for each in _each_owner(tx) if each.damaged or each.damaged_vectors],
-            long=True,
-        )
+        """Remove segments and vectors that cannot be read; let lost vectors be computed again."""
+
+        def work(tx: Transaction) -> list[OwnerIndex]:
+            return [
+                each
+                for each in _each_owner(tx)
+                if each.damaged or each.damaged_vectors or any(_lost_vectors(tx, each))
+            ]
+
+        damaged = self._database.read(self._tenant, work, long=True)
         for index in damaged:
             self._write(partial(_remove_damaged, index=index))
 
@@ -304,4 +315,5 @@ def _remove_damaged(tx: Transaction, index: OwnerIndex) -> None:
         tx.send(_REMOVE_SEGMENT, owner=index.owner, id=id)
     for id in index.damaged_vectors:
         tx.send(_REMOVE_VECTORS, owner=index.owner, id=id)
-    tx.send(_RAISE, owner=index.owner)
+    vectors = sum(len(piece.numbers) for piece in index.pieces.values())
+    tx.send(_RAISE, owner=index.owner, vectors=vectors)

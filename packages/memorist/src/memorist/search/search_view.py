@@ -80,6 +80,8 @@ class ViewPart:
     block: DocumentBlock
     alive: Mask
     vectors: OwnerVectors | None = None
+    outdated: Sequence[int] = ()
+    """Messages whose vectors contain a predecessor that was removed."""
     _occurrences: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     _allowed: dict[SearchFilter, Mask] = field(default_factory=dict)
 
@@ -106,7 +108,9 @@ class ViewPart:
 
         if self.vectors is None:
             return np.full(self.block.size, -1, np.int32)
-        return self.vectors.rows_of(self.block.columns["number"])
+        rows = self.vectors.rows_of(self.block.columns["number"])
+        rows[list(self.outdated)] = -1
+        return rows
 
 
 @dataclass(frozen=True)
@@ -393,7 +397,8 @@ def open_view(
         replaced = blocks[each.owner].replaced if each.owner in blocks else ()
         for block, alive in each.blocks:
             mask = _without_expired(block, without_changed(block, alive, replaced), tx.now)
-            parts.append(ViewPart(each.owner, block, mask, each.vectors))
+            outdated = _successors(block, replaced)
+            parts.append(ViewPart(each.owner, block, mask, each.vectors, outdated))
         if each.owner in blocks:
             block = blocks[each.owner].block
             parts.append(ViewPart(each.owner, block, _without_expired(block, None, tx.now)))
@@ -415,6 +420,15 @@ def without_changed(block: DocumentBlock, alive: Mask, changed: Iterable[Changed
             mask = mask.copy() if mask is alive else mask
             mask[places] = False
     return mask
+
+
+def _successors(block: DocumentBlock, changed: Iterable[Changed]) -> list[int]:
+    """Return the messages after changed ones."""
+    places: list[int] = []
+    for each in changed:
+        if each.kind == "messages":
+            places += block.find(each.kind, each.id, each.high + 1, each.high + 1).tolist()
+    return places
 
 
 def _without_expired(block: DocumentBlock, alive: Mask | None, now: int) -> Mask:

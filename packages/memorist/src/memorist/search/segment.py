@@ -1,7 +1,7 @@
 """Segments: up to 4,096 analysed documents of one owner, as arrays in one block of bytes.
 
 A segment never changes. It begins with a header: magic, format, analysis version, number of
-documents, a checksum of the rest. A directory of arrays follows, and then the arrays, which numpy
+documents, a checksum of these and the rest. A directory of arrays follows, and then the arrays, which numpy
 reads where they are. An array whose values are all the same is stored as one value.
 
 Words are 32-bit hashes. A small segment has them by document; a larger one by word, sorted, with the
@@ -386,8 +386,12 @@ def encode(segment: Segment) -> bytes:
         data.append(raw + bytes(-len(raw) % _ALIGNMENT))
     head = struct.pack("<I", len(directory)) + b"".join(directory)
     body = head + bytes(-len(head) % _ALIGNMENT) + b"".join(data)
-    checksum = zlib.crc32(body)
+    checksum = _checksum(segment.analysis, segment.size, body)
     return _HEADER.pack(_MAGIC, FORMAT, segment.analysis, 0, segment.size, checksum) + body
+
+
+def _checksum(analysis: int, size: int, body: bytes | memoryview) -> int:
+    return zlib.crc32(body, analysis << 24 ^ size)
 
 
 def _shorten(column: Array) -> Array:
@@ -415,7 +419,7 @@ def decode(raw: bytes) -> Segment:
     if format > FORMAT:
         raise NewerSegment(format)
     body = memoryview(raw)[_HEADER.size :]
-    if zlib.crc32(body) != checksum:
+    if _checksum(analysis, size, body) != checksum:
         raise DamagedSegment
     (count,) = struct.unpack_from("<I", body)
     at = 4 + count * _ENTRY.size

@@ -35,7 +35,8 @@ def plan_merges(sizes: Mapping[str, SegmentSize]) -> list[list[str]]:
     alive = {id: each.alive for id, each in sizes.items()}
     groups = {id: [id] for id in sizes}
     for low, high in zip((0, *TIERS), TIERS, strict=False):
-        members = [id for id in groups if low <= alive[id] < high]
+        # The smallest first: the first two must fit together, or nothing would be merged any more.
+        members = sorted((id for id in groups if low <= alive[id] < high), key=alive.__getitem__)
         least = 2 if low == 0 else FANOUT
         while len(members) >= least:
             joined = _first_that_fit(members, alive)

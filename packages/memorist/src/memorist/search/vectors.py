@@ -36,7 +36,7 @@ ROWS_PER_THREAD = 32_768
 MAX_THREADS = 4
 CHUNK_ROWS = 1024
 """Rows that are converted to floats at a time: as many as fit into the processor's cache."""
-_HEADER = struct.Struct("<II")  # number of vectors, checksum of the rest
+_HEADER = struct.Struct("<II")  # number of vectors, checksum of it and the rest
 
 
 class VectorRows(NamedTuple):
@@ -58,7 +58,12 @@ def pack(rows: VectorRows) -> bytes:
         + rows.scales.astype("<f4").tobytes()
         + rows.vectors.tobytes()
     )
-    return _HEADER.pack(len(rows.numbers), zlib.crc32(body)) + body
+    count = len(rows.numbers)
+    return _HEADER.pack(count, _checksum(count, body)) + body
+
+
+def _checksum(count: int, body: bytes | memoryview) -> int:
+    return zlib.crc32(body, count)
 
 
 def unpack(raw: bytes) -> VectorRows | None:
@@ -69,7 +74,7 @@ def unpack(raw: bytes) -> VectorRows | None:
         return None
     count, checksum = _HEADER.unpack_from(raw)
     body = memoryview(raw)[_HEADER.size :]
-    if zlib.crc32(body) != checksum or not count:
+    if not count or _checksum(count, body) != checksum:
         return None
     return VectorRows(
         np.frombuffer(body, "<u4", count),
