@@ -44,9 +44,6 @@ _BEHIND = "insert into search_behind (tenant, round) values (:tenant, 1) on conf
 _RAISE = "update index_owners set generation = generation + 1 where tenant = :tenant"
 _SET_DEAD = """update index_segments set dead = :dead
     where tenant = :tenant and owner = :owner and id = :id"""
-_ADD_OWNER = """insert into index_owners
-    (tenant, owner, generation, next_number, documents, embedded, vectors, changed_at)
-    values (:tenant, :owner, 1, 1, 1, '', 0, :now) on conflict do nothing"""
 _ADD_SEGMENT = """insert into index_segments (tenant, owner, id, documents, dead, parts, content)
     values (:tenant, :owner, :id, 1, null, 0, :content)"""
 _SET_CONTENT = """update index_segments set content = :content
@@ -593,13 +590,12 @@ def lose(memory: Memory, kind: str) -> None:
     memory.database.write("acme", work)
 
 
-def add_stray(memory: Memory, kind: str) -> None:
-    """Add a document without a record."""
-    content = encode(build([analyse(document(kind, "of nothing", "of nothing"))]))
+def add_stray(memory: Memory, stray: SearchDocument) -> None:
+    """Add a document to the index that its record does not have."""
+    content = encode(build([analyse(stray)]))
 
     def work(tx: Transaction) -> None:
-        tx.run(_ADD_OWNER, owner="uada")
-        tx.run(_ADD_SEGMENT, owner="uada", id="stray", content=content)
+        tx.run(_ADD_SEGMENT, owner=stray.owner, id="stray", content=content)
         tx.run(_RAISE)
 
     memory.database.write("acme", work)
@@ -623,9 +619,10 @@ def test_verify_finds_missing_and_stray_documents(memory: Memory) -> None:
     for kind in kinds:
         if memory.services.findables[kind].expires_unmarked:
             continue  # until they are purged, the index may have them
-        add_stray(memory, kind)
+        stray = next(each for each in before if each.kind == kind)
+        add_stray(memory, stray._replace(part=7, text="of nothing"))
         (wrong,) = [finding for finding in memory.verify() if not finding.ok]
-        assert (wrong.check, f"{kind} of nothing" in wrong.problem) == (STRAY, True)
+        assert (wrong.check, f"{kind} {stray.id}" in wrong.problem) == (STRAY, True)
         assert memory.reindex() == reindex.Reindexed(0, 1)
         assert documents(memory) == before
     assert problems(memory) == []

@@ -18,7 +18,7 @@ from memorist.search.fresh import documents_of
 from memorist.search.index import Index, new_stamp
 from memorist.search.indexer import lock_owner
 from memorist.search.owner_index import BEHIND, OWNER, IndexCache, OwnerIndex, read_state
-from memorist.search.search_document import Findable, IndexMark, SearchDocument
+from memorist.search.search_document import WHOLE, Findable, IndexMark, SearchDocument
 from memorist.search.search_view import without_changed
 from memorist.search.segment import ANALYSIS, content_checksum
 from memorist.storage.database import Database, Transaction
@@ -272,6 +272,7 @@ class Reindexer:
                 messages[key] = min(mark.seq, messages.get(key, mark.seq))
             else:
                 others.append(mark)
+        others = list(dict.fromkeys(map(self._record_mark, others)))
         for (owner, session), first in sorted(messages.items()):
             self._write(partial(_mark_session, owner=owner, session=session, first=first))
             self._progress(1)
@@ -283,6 +284,12 @@ class Reindexer:
             # An import that started meanwhile has raised the round; then nothing is deleted here.
             self._write(lambda tx: tx.run(_DONE, round=unfinished[0]))
         return Reindexed(len(set(difference.missing)), len(set(difference.stray)))
+
+    def _record_mark(self, mark: IndexMark) -> IndexMark:
+        """Return the mark of the record: its documents are read together, and replaced together."""
+        findable = self._findables.get(mark.kind)
+        is_whole = findable is not None and not findable.is_numbered
+        return mark._replace(seq=WHOLE) if is_whole else mark
 
     def _write(self, work: Callable[[Transaction], object]) -> None:
         self._database.write(self._tenant, work, idempotent=True)
