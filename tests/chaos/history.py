@@ -195,6 +195,6 @@ def from_log(path: Path, history: History | None = None) -> History:
             history.answer(payload, "ok", int(rest), float(at))
         elif verb in ("fail", "info"):
             history.answer(payload, "fail" if verb == "fail" else "info", 0, float(at))
-        elif verb not in ("opening", "beginning", "done"):
+        elif verb not in ("opening", "beginning", "round", "done"):
             history.surprise(f"{verb} {payload} {rest}")
     return history

@@ -20,7 +20,10 @@ from typing import Any
 
 from memorist import Memory, Scope, Settings
 from memorist.base.errors import AlreadyExists, MemoristError, StorageError
+from memorist.jobs import index_owners
+from memorist.jobs.embed import EmbedJob
 from memorist.storage.sqlite import connection as sqlite_connection
+from tests.search.indexing import small_segments
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"
@@ -52,6 +55,9 @@ class Job:
     go: str = ""  # a file to wait for before opening
     tries: int = 1  # of one append, with the same key, after an error that is a promised one
     pause: float = 0.0  # between tries
+    indexes: bool = False
+    """Whether another thread indexes and embeds all the time, in many small segments. Payloads are
+    words then, which a search can find."""
 
 
 class Log:
@@ -101,7 +107,26 @@ def write(me: Scope, log: Log, job: Job, thread: int, stop: threading.Event) -> 
     for number in range(job.writes):
         if stop.is_set():
             return
-        append(me, log, f"{job.name}-{thread}-{number}", job)
+        payload = f"{job.name}-{thread}-{number}"
+        append(me, log, spelled(payload) if job.indexes else payload, job)
+
+
+def spelled(payload: str) -> str:
+    """Return a payload as a word, which a search does not divide."""
+    return "".join("bcdfghjklm"[int(c)] if c.isdigit() else "x" if c == "-" else c for c in payload)
+
+
+def index(memory: Memory, log: Log, job: Job, stop: threading.Event) -> None:
+    """Run the jobs of the search index again and again."""
+    embed = EmbedJob()
+    with small_segments():
+        while not stop.is_set():
+            try:
+                index_owners.run(memory.services, TENANT)
+                embed.run(memory.services, TENANT)
+                log.note("round", job.name)
+            except Exception as error:
+                log.note("untyped", job.name, repr(error))
 
 
 def opened(job: Job, log: Log) -> Memory:
@@ -147,6 +172,8 @@ def main() -> None:
             threading.Thread(target=write, args=(me, log, job, n, stop))
             for n in range(1, job.threads)
         ]
+        if job.indexes:
+            threads.append(threading.Thread(target=index, args=(memory, log, job, stop)))
         try:
             for thread in threads:
                 thread.start()

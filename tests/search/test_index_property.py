@@ -132,7 +132,7 @@ class World:
         elif kind == "facts":
             id = me.facts.add(text[-400:]).id
         elif kind == "refs":
-            id = me.refs.add("content", text[-300:]).key
+            id = me.refs.add("content", text[-80:]).key
         else:
             id = f"k{self.dice.randrange(4)}"
             me.items.put(["a"], id, {"text": text})
