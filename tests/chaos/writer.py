@@ -23,7 +23,6 @@ from memorist.base.errors import AlreadyExists, MemoristError, StorageError
 from memorist.jobs import index_owners
 from memorist.jobs.embed import EmbedJob
 from memorist.storage.sqlite import connection as sqlite_connection
-from tests.search.indexing import small_segments
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"
@@ -56,8 +55,8 @@ class Job:
     tries: int = 1  # of one append, with the same key, after an error that is a promised one
     pause: float = 0.0  # between tries
     indexes: bool = False
-    """Whether another thread indexes and embeds all the time, in many small segments. Payloads are
-    words then, which a search can find."""
+    """Whether another thread indexes and embeds all the time. Payloads are words then, which a
+    search can find."""
 
 
 class Log:
@@ -119,14 +118,13 @@ def spelled(payload: str) -> str:
 def index(memory: Memory, log: Log, job: Job, stop: threading.Event) -> None:
     """Run the jobs of the search index again and again."""
     embed = EmbedJob()
-    with small_segments():
-        while not stop.is_set():
-            try:
-                index_owners.run(memory.services, TENANT)
-                embed.run(memory.services, TENANT)
-                log.note("round", job.name)
-            except Exception as error:
-                log.note("untyped", job.name, repr(error))
+    while not stop.is_set():
+        try:
+            index_owners.run(memory.services, TENANT)
+            log.note("round", job.name)
+            embed.run(memory.services, TENANT)
+        except Exception as error:
+            log.note("untyped", job.name, repr(error))
 
 
 def opened(job: Job, log: Log) -> Memory:

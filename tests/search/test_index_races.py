@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
 from memorist import Memory, Scope
+from memorist.base.errors import StorageError
 from memorist.jobs import embed, index_owners
 from memorist.search.embedders import embed_texts
 from testkit.fake_embedder import FakeEmbedder
+from testkit.faults import with_faults
 from testkit.memories import problems, scope_of
 from tests.search.indexing import (
     documents,
@@ -148,6 +150,38 @@ def test_a_writer_during_an_index_round(memory: Memory, race: str, state: str) -
         database.after_read(lambda: RACES[race].write(memory))
         index_owners.index_owner(slow.services, "acme", "uada")
         check(memory, RACES[race])
+
+
+def test_an_index_round_ends_although_a_writer_goes_on(memory: Memory) -> None:
+    """What was written before it is indexed, also if that takes several rounds."""
+    with small_segments():
+        fill(memory, others=100)
+        slow, database = interrupted(memory)
+
+        def write() -> None:
+            append(memory)
+            database.after_read(write)
+
+        database.after_read(write)
+        assert index_owners.index_owner(slow.services, "acme", "uada") >= 104
+        assert marks(memory) == (0, 1, 1)
+        check(memory, RACES["append"])
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_round_that_fails_at_any_commit(memory: Memory, at: int, committed: bool) -> None:
+    """Before it or after it, of the lease, of a part, of the publication."""
+    with small_segments():
+        fill(memory, others=40)
+        failing, faults = with_faults(memory)
+        faults.kill("commit", at=at, committed=committed)
+        with suppress(StorageError):
+            index_all(failing)
+        memory.database.write(
+            "acme", lambda tx: tx.run("delete from leases where tenant = :tenant")
+        )
+        check(memory, RACES["another round"])
 
 
 @pytest.mark.parametrize("race", RACES)

@@ -139,7 +139,10 @@ class Indexer:
         self._findables = findables
 
     def run(self, tenant: str, owner: str) -> int:
-        """Take all fresh documents of an owner into segments; return the number of indexed ones."""
+        """Take the fresh documents of an owner into segments; return the number of indexed ones.
+
+        Those that are written meanwhile are left to the next run, so that it ends.
+        """
         total = 0
         tries = 0
         while tries < MAX_TRIES:
@@ -153,6 +156,8 @@ class Indexer:
                 tries += 1
             elif self._publish(tenant, owner, plan):
                 total += plan.new_documents
+                if plan.marks.is_complete:
+                    break
                 tries = 0
             else:  # another process published first
                 tries += 1
@@ -164,7 +169,9 @@ class Indexer:
         marks_sent = fresh.send_marks(tx, owner, MAX_DOCUMENTS)
         state = read_state(state_sent.rows())
         marks = fresh.marks(marks_sent, MAX_DOCUMENTS)
-        marks = replace(marks, sessions=marks.sessions[:SESSIONS_PER_ROUND])
+        is_complete = marks.is_complete and len(marks.sessions) <= SESSIONS_PER_ROUND
+        sessions = marks.sessions[:SESSIONS_PER_ROUND]
+        marks = replace(marks, sessions=sessions, is_complete=is_complete)
         if marks.is_empty:
             return None
         if not state.generation:
