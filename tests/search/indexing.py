@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -14,11 +15,17 @@ from memorist.jobs import embed, index_owners
 from memorist.search import indexer, owner_index, segment, segment_plan
 from memorist.search.block import DocumentKey
 from memorist.search.fresh import documents_of
-from memorist.search.search_document import SearchDocument
+from memorist.search.search_document import Findable, SearchDocument
 from memorist.search.search_view import SearchFilter, SearchView, open_view
-from memorist.search.segment import Segment, content_checksum, decode, word_hash
+from memorist.search.segment import (
+    INVERTED_DOCUMENTS,
+    Segment,
+    content_checksum,
+    decode,
+    word_hash,
+)
 from memorist.search.words import text_words
-from memorist.storage.database import Transaction, Work
+from memorist.storage.database import Row, Transaction, Work
 from testkit.faults import FaultyDatabase
 
 T = TypeVar("T")
@@ -29,6 +36,10 @@ _PARTS = """select content from index_parts
 _MARKS = """select (select count(*) from fresh_records where tenant = :tenant),
     (select count(*) from fresh_sessions where tenant = :tenant),
     (select count(*) from sessions where tenant = :tenant and fresh_from is not null)"""
+
+
+def _rows_of(findable: Findable, key: DocumentKey, tx: Transaction) -> list[Row]:
+    return findable.send_between(tx, key.id, key.seq, key.seq).rows()
 
 
 def rare(number: int) -> str:
@@ -73,9 +84,7 @@ def _documents(memory: Memory, tenant: str) -> list[SearchDocument]:
         for place in part.alive.nonzero()[0].tolist():
             key = part.block.key(place)
             findable = memory.services.findables[key.kind]
-            rows = memory.database.read(
-                tenant, lambda tx, f=findable, k=key: f.send_between(tx, k.id, k.seq, k.seq).rows()
-            )
+            rows = memory.database.read(tenant, partial(_rows_of, findable, key))
             documents = documents_of(findable, rows)
             (document,) = [each for each in documents if (each.seq, each.part) == key[2:]]
             assert key not in found, "a document is there twice"
@@ -115,7 +124,7 @@ def is_stored(memory: Memory, word: str) -> bool:
     return any(
         word_hash(term) in each.entries()[0]
         for each in segments(memory).values()
-        if each.size <= segment_plan.INVERTED_DOCUMENTS
+        if each.size <= INVERTED_DOCUMENTS
     )
 
 

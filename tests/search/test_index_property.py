@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -121,7 +121,7 @@ class World:
         word, text = self._text()
         kind = self.dice.choice(["entries", "state", "documents", "items", "facts", "refs"])
         if kind == "entries":
-            kind_of_entry = self.dice.choice(["core", "journal"])
+            kind_of_entry: Literal["core", "journal"] = self.dice.choice(["core", "journal"])
             id = me.entries.add(text[-9000:], kind=kind_of_entry).id
         elif kind == "state":
             id = f"k{self.dice.randrange(4)}"

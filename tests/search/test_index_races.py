@@ -13,6 +13,7 @@ from memorist import Memory, Scope
 from memorist.base.errors import StorageError
 from memorist.jobs import embed, index_owners
 from memorist.search.embedders import embed_texts
+from memorist.search.indexer import due_owners
 from testkit.fake_embedder import FakeEmbedder
 from testkit.faults import with_faults
 from testkit.memories import problems, scope_of
@@ -145,7 +146,7 @@ def test_a_writer_during_an_index_round(memory: Memory, race: str, state: str) -
             ada(memory).entries.add("another entry")
         finds(ada(memory), SECOND)  # fill the caches
         slow, database = interrupted(memory)
-        owners = database.read("acme", lambda tx: index_owners.due_owners(tx, "", 9))
+        owners = database.read("acme", lambda tx: due_owners(tx, "", 9))
         assert owners == ["uada"]
         database.after_read(lambda: RACES[race].write(memory))
         index_owners.index_owner(slow.services, "acme", "uada")

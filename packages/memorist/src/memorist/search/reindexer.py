@@ -88,6 +88,8 @@ def is_behind(tx: Transaction) -> bool:
 def checks(findables: Mapping[str, Findable]) -> tuple[Check, ...]:
     """Return the checks of the index for `verify` (P12, P13)."""
 
+    expiring = {name for name, findable in findables.items() if findable.expires_unmarked}
+
     def names(marks: Sequence[IndexMark]) -> list[str]:
         return [
             f"{mark.kind} {mark.id}" + (f" {mark.seq}" if mark.seq else "")
@@ -101,7 +103,9 @@ def checks(findables: Mapping[str, Findable]) -> tuple[Check, ...]:
         ),
         Check(
             "the index has no records that do not exist (`memorist reindex` removes them)",
-            find=lambda tx: names(compare(tx, findables).stray),
+            find=lambda tx: names(
+                [mark for mark in compare(tx, findables).stray if mark.kind not in expiring]
+            ),
         ),
         Check(
             "the segments and vectors of the index are whole (`memorist reindex` repairs them)",
@@ -128,14 +132,9 @@ def compare(tx: Transaction, findables: Mapping[str, Findable]) -> Difference:
     knows = np.frombuffer(indexed, np.uint64) if indexed else np.zeros(0, np.uint64)
     missing = set(np.setdiff1d(has, knows).tolist())
     stray = set(np.setdiff1d(knows, has).tolist())
-    expiring = {name for name, findable in findables.items() if findable.expires_unmarked}
     return Difference(
         [mark for mark, hash in _recorded(tx, findables) if hash in missing] if missing else [],
-        [
-            mark
-            for mark, hash in (_indexed(tx, findables) if stray else ())
-            if hash in stray and mark.kind not in expiring
-        ],
+        [mark for mark, hash in _indexed(tx, findables) if hash in stray] if stray else [],
     )
 
 
