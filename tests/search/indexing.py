@@ -18,7 +18,6 @@ from memorist.search.fresh import documents_of
 from memorist.search.search_document import Findable, SearchDocument
 from memorist.search.search_view import SearchFilter, SearchView, open_view
 from memorist.search.segment import (
-    INVERTED_DOCUMENTS,
     Segment,
     content_checksum,
     decode,
@@ -124,7 +123,7 @@ def is_stored(memory: Memory, word: str) -> bool:
     return any(
         word_hash(term) in each.entries()[0]
         for each in segments(memory).values()
-        if each.size <= INVERTED_DOCUMENTS
+        if each.size <= vars(segment_plan)["INVERTED_DOCUMENTS"]
     )
 
 

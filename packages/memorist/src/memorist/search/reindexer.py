@@ -87,7 +87,6 @@ def is_behind(tx: Transaction) -> bool:
 
 def checks(findables: Mapping[str, Findable]) -> tuple[Check, ...]:
     """Return the checks of the index for `verify` (P12, P13)."""
-
     expiring = {name for name, findable in findables.items() if findable.expires_unmarked}
 
     def names(marks: Sequence[IndexMark]) -> list[str]:
