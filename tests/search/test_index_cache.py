@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from memorist import Memory, Scope
+from memorist.base.errors import ReadOnly
 from memorist.search.index import Index
 from memorist.search.indexer import BackgroundIndexer
 from memorist.search.owner_index import OWNER_BYTES
 from testkit.clock import Now
 from testkit.embedders import Hashing, opened, word
+from testkit.faults import with_faults
 from testkit.memories import scope_of
-from tests.search.indexing import finds, index_all
+from tests.search.indexing import finds, index_all, marks
 
 
 def add_message(me: Scope, text: str) -> None:
@@ -85,6 +88,27 @@ def test_many_fresh_documents_are_indexed_by_a_search_outside_of_transactions(
     assert started == []
     assert finds(me, word(599))
     assert started == [["uada"]]
+
+
+def test_a_search_needs_no_writes(memory: Memory, me: Scope) -> None:
+    """As on a read-only file, or at a replica: what is fresh is found, and indexed by others."""
+    me.sessions.add("s")
+    me.messages.extend("s", [{"role": "user", "content": word(n)} for n in range(600)])
+    index_all(memory)
+    me.messages.extend("s", [{"role": "user", "content": word(n)} for n in range(600, 1000)])
+    me.entries.add(" ".join(word(n) for n in range(100)))
+    me.messages.extend("s", [{"role": "user", "content": f"again {n}"} for n in range(200)])
+    before = marks(memory)
+    faulty, faults = with_faults(memory)
+    faults.fail("write", ReadOnly(problem="a test"), times=None)
+    searching = scope_of(faulty, "ada", "scout")
+    for n in (7, 599, 999):
+        assert word(n) in finds(searching, word(n))
+    for thread in threading.enumerate():
+        if thread.name == "memorist-index":
+            thread.join()
+    assert faults.calls["write"] > 0, "the thread has tried"
+    assert marks(memory) == before
 
 
 def test_a_forked_child_searches(tmp_path_factory: pytest.TempPathFactory) -> None:
