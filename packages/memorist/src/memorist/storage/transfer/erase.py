@@ -41,8 +41,8 @@ NOT_REACHED_OF_AGENT = (
     *NOT_REACHED,
     "the names of the agent and of its records in the audit log",
     "messages that it wrote in sessions of other agents",
-    "hashes of the removed words in the search index of users and whiteboards, until the index job"
-    " has run",
+    "hashes of the removed words in the search index of users and whiteboards, until background"
+    " jobs have rewritten it",
 )
 
 
