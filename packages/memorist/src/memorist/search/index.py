@@ -1,6 +1,6 @@
-"""The search index of one database: what writers tell it, and what searches keep in memory.
+"""The search index of one database: marks of changed records, and the caches of searches.
 
-A writer only marks what it changes, in its own transaction. The index job (jobs/index.py) takes
+A writer only marks what it changes, in its own transaction. The index job (jobs/index_owners.py) takes
 what is marked into segments.
 """
 

@@ -10,8 +10,8 @@ An index word consists of letters and digits, at most 64 bytes:
 
 Stop words are indexed: a question of nothing else (`to be or not to be`) has to find something.
 
-Whoever changes the analysis adds a migration that sets `search_behind.old`; then stored rows are
-analysed again.
+If the analysis changes, increase `ANALYSIS` in segment.py: `memorist reindex` then analyses stored
+texts again.
 """
 
 from __future__ import annotations
