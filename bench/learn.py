@@ -129,19 +129,20 @@ class HeldOut:
 
         def held_out_nearest(
             view: SearchView, vector: Any, masks: Sequence[Any], limit: int
-        ) -> dict[ViewPlace, float]:
+        ) -> list[ViewPlace]:
             if not self._cosines:
                 return nearest(view, vector, masks, limit)
             best: list[tuple[float, int, ViewPlace]] = []
-            for index, (part, mask) in enumerate(zip(view.parts, masks, strict=True)):
-                places = np.flatnonzero(mask)
-                at = part.block.columns["at"][places].tolist()
-                for place, time, key in zip(
-                    places.tolist(), at, part.block.keys(places), strict=True
-                ):
+            start = 0
+            for part, mask in zip(view.parts, masks, strict=True):
+                documents = np.flatnonzero(mask)
+                at = part.block.columns["at"][documents].tolist()
+                places = (documents + start).tolist()
+                start += part.block.size
+                for place, time, key in zip(places, at, part.block.keys(documents), strict=True):
                     if key in self._cosines:
-                        best.append((-self._cosines[key], -time, ViewPlace(index, place)))
-            return {place: -cosine for cosine, _, place in sorted(best)[:limit]}
+                        best.append((-self._cosines[key], -time, place))
+            return [place for _, _, place in sorted(best)[:limit]]
 
         def held_out_candidates(
             view: SearchView, places: Sequence[ViewPlace], vector: Any

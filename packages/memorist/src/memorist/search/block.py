@@ -149,9 +149,23 @@ class DocumentBlock:
         places: Array = by_key[start:end]
         return places
 
-    def neighbours(self, kind: str, id: str, seq: int, reach: int) -> Array:
-        """Return the places of the first parts around a number of a record, with itself."""
-        places = self.find(kind, id, seq - reach, seq + reach)
+    def neighbours(self, keys: Iterable[DocumentKey], reach: int) -> Array:
+        """Return the places of the first parts around documents of records, with themselves."""
+        import numpy as np
+
+        records = [(self._record(key.kind, key.id), key.seq) for key in keys]
+        known = [(record, seq) for record, seq in records if record is not None]
+        if not known:
+            return np.zeros(0, np.int64)
+        record, seq = np.array(known).T
+        _, sorted_keys, by_key = self._records
+        first = record << _SEQ_BITS | np.maximum(seq - reach, 0)
+        last = record << _SEQ_BITS | np.minimum(seq + reach, MAX_SEQ)
+        starts = np.searchsorted(sorted_keys, first).tolist()
+        ends = np.searchsorted(sorted_keys, last, side="right").tolist()
+        places = np.concatenate(
+            [by_key[start:end] for start, end in zip(starts, ends, strict=True)]
+        )
         first_parts: Array = places[self.columns["part"][places] == 0]
         return first_parts
 

@@ -220,29 +220,24 @@ def run_query(
     """Find documents by meaning, add neighbours, rank all candidates, and read the records of hits."""
     view = query.view
     masks = view.allowed(query.filter)
-    by_words = dict.fromkeys(query.matches.places)
-    nearest: dict[ViewPlace, float] = {}
+    by_words = query.matches.places
+    nearest: Sequence[ViewPlace] = ()
     if query.vector is not None:
         nearest = view.nearest(query.vector, masks, query.matches.depth)
-    best = [*islice(by_words, EXPANDED), *islice(nearest, EXPANDED)]
-    around = view.neighbours(best, NEIGHBOUR_REACH)
-    places = list(dict.fromkeys([*by_words, *nearest, *around]))
-    ordered, candidates = view.candidates(places, query.vector)
-    wanted = {n for n, (part, document) in enumerate(ordered) if masks[part][document]}
+    around = view.neighbours([*by_words[:EXPANDED], *nearest[:EXPANDED]], NEIGHBOUR_REACH)
+    ordered, candidates = view.candidates([*by_words, *nearest, *around], query.vector)
+    wanted = view.passing(ordered, masks)
     ranked = ranking.rank(
         query.question, candidates, query.matches.corpus, family=query.family, wanted=wanted
     )
-    reader = _HitReader(tx, findables, query, ordered, candidates)
-    hits: list[tuple[Hit, ViewPlace]] = []
+    legs = {"words": frozenset(by_words), "vectors": frozenset(nearest)}
+    reader = _HitReader(tx, findables, query, ordered, candidates, legs)
+    hits: list[Hit] = []
     waiting = _best_of_records(ranked, candidates)
     # A record may have been removed since the first read; then the next one takes its place.
     while len(hits) < limit and (batch := list(islice(waiting, limit - len(hits)))):
         hits += reader.read(batch)
-    legs: dict[str, Collection[ViewPlace]] = {"words": by_words, "vectors": nearest}
-    return [
-        replace(hit, legs=tuple(name for name, found in legs.items() if place in found))
-        for hit, place in hits
-    ]
+    return hits
 
 
 def _best_of_records(ranked: Iterable[Ranked], candidates: Candidates) -> Iterator[Ranked]:
@@ -280,14 +275,16 @@ class _HitReader:
         query: Query,
         places: Sequence[ViewPlace],
         candidates: Candidates,
+        legs: Mapping[str, Collection[ViewPlace]],
     ) -> None:
         self._tx = tx
         self._findables = findables
         self._query = query
         self._places = places
         self._candidates = candidates
+        self._legs = legs
 
-    def read(self, batch: Sequence[Ranked]) -> list[tuple[Hit, ViewPlace]]:
+    def read(self, batch: Sequence[Ranked]) -> list[Hit]:
         """Return the hits of those records that still exist and may be seen."""
         sent = []
         wanted: dict[tuple[object, ...], tuple[Findable, str, int]] = {}
@@ -308,13 +305,13 @@ class _HitReader:
             place = self._places[entry.place]
             now = documents.get(key)
             if now is not None and self._is_visible(now, place):
-                hits.append((self._hit(entry, now, documents), place))
+                hits.append(self._hit(entry, now, documents))
         return hits
 
     def _is_visible(self, document: SearchDocument, place: ViewPlace) -> bool:
         filter = self._query.filter
         return (
-            document.owner == self._query.view.parts[place.part].owner
+            document.owner == self._query.view.owner(place)
             and (document.expires_at is None or document.expires_at > self._tx.now)
             and (filter.agent is None or document.agent in (None, filter.agent))
             and (filter.boards is None or document.board in (None, *filter.boards))
@@ -330,6 +327,7 @@ class _HitReader:
         before = documents.get(DocumentKey(kind, id, seq - 1, 0))
         after = documents.get(DocumentKey(kind, id, seq + 1, 0))
         cosine = float(self._candidates.cosines[entry.place])
+        place = self._places[entry.place]
         return Hit(
             kind=kind,
             id=id,
@@ -341,6 +339,7 @@ class _HitReader:
             role=document.role,
             title=document.title,
             session=document.session,
+            legs=tuple(name for name, places in self._legs.items() if place in places),
             why=entry.parts,
             before=before.text if before else "",
             after=after.text if after else "",

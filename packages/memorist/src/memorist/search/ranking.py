@@ -29,6 +29,10 @@ SAME_SESSION_WEIGHT = -0.5
 for many things: their answers are usually spread over several sessions."""
 
 
+MIN_CONTRIBUTION = 0.001
+"""Smaller contributions of features are left out of the explanation of a hit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A candidate in its place."""
@@ -37,16 +41,13 @@ class Ranked:
     score: float  # probability that it is wanted
     same: tuple[int, ...]  # places of its near-duplicates
     features: Sequence[str]
-    contributions: Sequence[float]  # of each feature
+    contributions: Array  # of each feature, rounded; 0 for tiny ones
 
     @property
     def parts(self) -> dict[str, float]:
         """Contribution of each feature, relative to the average candidate, without tiny ones."""
-        return {
-            name: round(contribution, 3)
-            for name, contribution in zip(self.features, self.contributions, strict=True)
-            if abs(contribution) >= 0.001
-        }
+        pairs = zip(self.features, self.contributions.tolist(), strict=True)
+        return {name: contribution for name, contribution in pairs if contribution}
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def rank(
         contributions = np.column_stack((contributions, penalties))
         scores = (scores + penalties).round(9)
 
+    contributions = np.where(abs(contributions) >= MIN_CONTRIBUTION, contributions.round(3), 0.0)
     order = _sort_by_score(candidates, scores)
     places = [place for place in order if wanted is None or place in wanted]
     # No candidate may be likelier than the one before it.
@@ -111,7 +113,7 @@ def rank(
             probability[place],
             tuple(same),
             names,
-            contributions[place].tolist(),
+            contributions[place],
         )
         for place, same in _fold_duplicates(candidates, places, keep_all=question.many)
     )

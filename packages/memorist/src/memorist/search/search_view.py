@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from memorist.base.wording import counted
@@ -65,11 +67,8 @@ def only_separate_kinds(filter: SearchFilter) -> SearchFilter:
     return replace(filter, kinds=tuple(kinds), separate_kinds=())
 
 
-class ViewPlace(NamedTuple):
-    """A document of a view: its part, and its place in the block."""
-
-    part: int
-    document: int
+ViewPlace = int
+"""The place of a document in a view, which has the documents of its parts one after the other."""
 
 
 @dataclass
@@ -118,32 +117,35 @@ class _Chosen:
     """Some documents of a view, by part, with their positions in a list."""
 
     count: int
-    by_part: Sequence[tuple[ViewPart, Sequence[int], Array]]
+    by_part: Sequence[tuple[ViewPart, Array, Array]]
 
-    def numbers(self, column: str) -> list[int]:
+    def numbers(self, column: str) -> Array:
         """Return the values of a column of numbers."""
-        values = [0] * self.count
+        import numpy as np
+
+        values = np.zeros(self.count, np.int64)
         for part, positions, documents in self.by_part:
-            found = part.block.columns[column][documents].tolist()
-            for position, value in zip(positions, found, strict=True):
-                values[position] = value
+            values[positions] = part.block.columns[column][documents]
         return values
 
     def texts(self, column: str) -> list[str]:
         """Return the values of a column of strings, "" for none."""
         values = [""] * self.count
         for part, positions, documents in self.by_part:
-            found = part.block.texts(column, documents)
-            for position, value in zip(positions, found, strict=True):
-                values[position] = value or ""
+            texts = part.block.texts(column, documents)
+            for position, text in zip(positions.tolist(), texts, strict=True):
+                values[position] = text or ""
         return values
 
     def keys(self) -> list[DocumentKey]:
         """Return the names of the documents."""
-        values: dict[int, DocumentKey] = {}
-        for part, positions, documents in self.by_part:
-            values.update(zip(positions, part.block.keys(documents), strict=True))
-        return [values[position] for position in range(self.count)]
+        columns = (
+            self.texts("kind"),
+            self.texts("id"),
+            self.numbers("seq").tolist(),
+            self.numbers("part").tolist(),
+        )
+        return list(map(DocumentKey, *columns))
 
     def count_words(self, words: Sequence[str]) -> Array:
         """Return how often each document has each word."""
@@ -171,7 +173,7 @@ class _Chosen:
             rows = part.vector_rows[documents]
             known = rows >= 0
             exact = part.vectors.exact(vector, rows[known]).astype(np.float64).round(7)
-            cosines[np.array(positions)[known]] = exact
+            cosines[positions[known]] = exact
         return cosines
 
 
@@ -184,6 +186,11 @@ class SearchView:
     """Why it is incomplete."""
     waiting: Sequence[str] = ()
     """Owners with so many fresh documents that they should be indexed now."""
+
+    @cached_property
+    def _starts(self) -> list[ViewPlace]:
+        """The place of the first document of each part."""
+        return list(accumulate((part.block.size for part in self.parts[:-1]), initial=0))
 
     def allowed(self, filter: SearchFilter) -> list[Mask]:
         """Return which documents of each part pass a filter."""
@@ -210,7 +217,7 @@ class SearchView:
         """
         import numpy as np
 
-        best: list[tuple[float, ViewPlace]] = []
+        best: list[tuple[Array, Array]] = []
         for index, (part, mask) in enumerate(zip(self.parts, masks, strict=True)):
             weights = np.zeros(part.block.size, np.float32)
             for (documents, _), weight in zip(part.occurrences(hashes), rarity, strict=True):
@@ -218,15 +225,15 @@ class SearchView:
             if not mask.all():
                 weights *= mask
             documents = np.flatnonzero(weights)
-            best += self._best(index, documents, weights[documents], limit)
+            best.append(self._best(index, documents, weights[documents], limit))
         return self._first(best, limit)
 
-    def nearest(self, vector: Vector, masks: Sequence[Mask], limit: int) -> dict[ViewPlace, float]:
-        """Return the documents whose vectors are nearest, at most `limit`, with their cosines."""
+    def nearest(self, vector: Vector, masks: Sequence[Mask], limit: int) -> list[ViewPlace]:
+        """Return the documents whose vectors are nearest, at most `limit`."""
         import numpy as np
 
         approximate: dict[str, tuple[Array, float]] = {}
-        best: list[tuple[float, ViewPlace]] = []
+        best: list[tuple[Array, Array]] = []
         for index, (part, mask) in enumerate(zip(self.parts, masks, strict=True)):
             vectors = part.vectors
             if vectors is None or not _fits(vectors, vector):
@@ -244,15 +251,11 @@ class SearchView:
                 places = np.arange(len(near))
             near = vectors.exact(vector, rows[places]) if error else near[places]
             cosines = near.astype(np.float64).round(7)
-            best += self._best(index, documents[places], cosines, limit)
-        first = self._first(best, limit)
-        scores_of = {place: score for score, place in best}
-        return {place: scores_of[place] for place in first}
+            best.append(self._best(index, documents[places], cosines, limit))
+        return self._first(best, limit)
 
-    def _best(
-        self, index: int, documents: Array, scores: Array, limit: int
-    ) -> list[tuple[float, ViewPlace]]:
-        """Return the best documents of a part, and those that are as good as the last of them."""
+    def _best(self, index: int, documents: Array, scores: Array, limit: int) -> tuple[Array, Array]:
+        """Return the best documents of a part and those as good as the last, with their scores."""
         import numpy as np
 
         if len(documents) > limit:
@@ -266,33 +269,45 @@ class SearchView:
             chosen = (scores > scores[last]) | (at >= at[last])
             documents = documents[chosen]
             scores = scores[chosen]
-        pairs = zip(scores.tolist(), documents.tolist(), strict=True)
-        return [(score, ViewPlace(index, document)) for score, document in pairs]
+        return documents + self._starts[index], scores
 
-    def _first(self, best: list[tuple[float, ViewPlace]], limit: int) -> list[ViewPlace]:
+    def _first(self, best: Sequence[tuple[Array, Array]], limit: int) -> list[ViewPlace]:
         """Return the first documents: by score, then the newest, then by their names."""
-        places = [place for _, place in best]
-        chosen = self._chosen(places)
-        times = chosen.numbers("at")
-        rank = {place: (-score, -at) for (score, place), at in zip(best, times, strict=True)}
-        if len(set(rank.values())) == len(rank):
-            return sorted(places, key=rank.__getitem__)[:limit]
-        keys = dict(zip(places, chosen.keys(), strict=True))
-        return sorted(places, key=lambda place: (rank[place], keys[place]))[:limit]
-
-    def _chosen(self, places: Sequence[ViewPlace]) -> _Chosen:
         import numpy as np
 
-        positions: dict[int, list[int]] = {}
-        for position, place in enumerate(places):
-            positions.setdefault(place[0], []).append(position)
-        return _Chosen(
-            len(places),
-            [
-                (self.parts[index], each, np.array([places[position][1] for position in each]))
-                for index, each in positions.items()
-            ],
-        )
+        if not best:
+            return []
+        places, scores = (np.concatenate(each) for each in zip(*best, strict=True))
+        chosen = self._chosen(places)
+        at = chosen.numbers("at")
+        order = np.lexsort((-at, -scores))
+        is_tie = (np.diff(scores[order]) == 0) & (np.diff(at[order]) == 0)
+        if is_tie.any():
+            names = sorted(range(len(places)), key=chosen.keys().__getitem__)
+            order = np.array(names)[np.lexsort((-at[names], -scores[names]))]
+        first: list[ViewPlace] = places[order[:limit]].tolist()
+        return first
+
+    def _chosen(self, places: Sequence[ViewPlace] | Array) -> _Chosen:
+        import numpy as np
+
+        every = np.array(places, np.int64)
+        part_of = np.searchsorted(self._starts, every, side="right") - 1
+        by_part = []
+        for index in sorted(set(part_of.tolist())):
+            positions = np.flatnonzero(part_of == index)
+            by_part.append((self.parts[index], positions, every[positions] - self._starts[index]))
+        return _Chosen(len(every), by_part)
+
+    def passing(self, places: Sequence[ViewPlace], masks: Sequence[Mask]) -> set[int]:
+        """Return the positions in a list of the documents that masks let pass."""
+        import numpy as np
+
+        return set(np.flatnonzero(np.concatenate(masks)[places]).tolist()) if places else set()
+
+    def owner(self, place: ViewPlace) -> str:
+        """Return the owner of a document."""
+        return self.parts[bisect_right(self._starts, place) - 1].owner
 
     def authors(self, places: Sequence[ViewPlace]) -> set[str]:
         """Return the authors of documents."""
@@ -300,26 +315,26 @@ class SearchView:
 
     def neighbours(self, places: Sequence[ViewPlace], reach: int) -> list[ViewPlace]:
         """Return the documents around others in their session or document, with themselves."""
-        found: dict[ViewPlace, None] = {}
-        for place, key in zip(places, self._chosen(places).keys(), strict=True):
-            owner = self.parts[place.part].owner
-            for index, part in enumerate(self.parts):
-                if part.owner != owner:
-                    continue
-                around = part.block.neighbours(key.kind, key.id, key.seq, reach)
-                if len(around):
-                    alive = around[part.alive[around]].tolist()
-                    found.update((ViewPlace(index, document), None) for document in alive)
-        return list(found)
+        keys: dict[str, list[DocumentKey]] = {}
+        for part, _, documents in self._chosen(places).by_part:
+            keys.setdefault(part.owner, []).extend(part.block.keys(documents))
+        neighbours: list[ViewPlace] = []
+        for start, part in zip(self._starts, self.parts, strict=True):
+            around = part.block.neighbours(keys.get(part.owner, ()), reach)
+            neighbours += (around[part.alive[around]] + start).tolist()
+        return neighbours
 
     def candidates(
-        self, places: Sequence[ViewPlace], vector: Vector | None
+        self, places: Iterable[ViewPlace], vector: Vector | None
     ) -> tuple[list[ViewPlace], Candidates]:
         """Return documents in the order of time and name, and what ranking needs of each."""
         import numpy as np
 
-        unordered = self._chosen(places)
-        every = sorted(zip(unordered.numbers("at"), unordered.keys(), places, strict=True))
+        distinct = list(set(places))
+        unordered = self._chosen(distinct)
+        every = sorted(
+            zip(unordered.numbers("at").tolist(), unordered.keys(), distinct, strict=True)
+        )
         ordered = [place for _, _, place in every]
         chosen = self._chosen(ordered)
         unknown = np.full(len(ordered), np.nan)
@@ -329,10 +344,10 @@ class SearchView:
             roles=chosen.texts("role"),
             authors=chosen.texts("author"),
             cosines=unknown if vector is None else chosen.cosines(vector),
-            lengths=np.array(chosen.numbers("length"), float),
-            has_question=np.array(chosen.numbers("has_question"), float),
-            question_words=np.array(chosen.numbers("question_words"), float),
-            fingerprints=chosen.numbers("fingerprint"),
+            lengths=chosen.numbers("length").astype(float),
+            has_question=chosen.numbers("has_question").astype(float),
+            question_words=chosen.numbers("question_words").astype(float),
+            fingerprints=chosen.numbers("fingerprint").tolist(),
             count_words=chosen.count_words,
         )
         return ordered, table
