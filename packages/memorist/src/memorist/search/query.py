@@ -187,7 +187,8 @@ def prepare_query(
     embedding: the result of `start_embedding`
     """
     view = matches.view
-    parsed = question.parse_question(text, now=now, authors=view.authors(matches.places))
+    authors = view.authors(matches.places)
+    parsed = question.parse_question(text, now=now, authors=authors, terms=matches.words)
     by_words = "ran"
     vector = None
     model = ""

@@ -8,7 +8,7 @@ intents are understood in English and German. Names are recognised only among kn
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -137,14 +137,22 @@ class Question:
 
 
 def parse_question(
-    text: str, *, now: datetime | int | None = None, authors: Collection[str] = ()
+    text: str,
+    *,
+    now: datetime | int | None = None,
+    authors: Collection[str] = (),
+    terms: Sequence[str] = (),
 ) -> Question:
-    """Parse a question asked at `now`; `authors` are the authors of messages in scope."""
+    """Parse a question asked at `now`.
+
+    authors: the authors of messages in scope
+    terms:   the words to look up, if the caller knows them
+    """
     moment = clock.to_datetime(now) if isinstance(now, int) else now
     named_authors, names, bare = _authors(text, authors)
     return Question(
         text=text,
-        words=tuple(words.query_words(text)),
+        words=tuple(terms or words.query_words(text)),
         for_embedding=bare,
         authors=named_authors,
         names=names,

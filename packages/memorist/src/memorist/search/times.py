@@ -103,13 +103,15 @@ def parse_times(text: str, now: datetime | None) -> list[Span]:
     text = text.replace("ı", "i").replace("ſ", "s")
     spans: list[Span] = []
     for pattern, reader in _READERS:
-        for match in pattern.finditer(text):
+        matches = list(pattern.finditer(text))
+        for match in matches:
             span = reader(match, now)
             if span and now and _SINCE.search(_before_time(match)):
                 span = _extend_to_now(span, now)
             if span:
                 spans.append(span)
-        text = pattern.sub(" ", text)
+        if matches:
+            text = pattern.sub(" ", text)
     return spans
 
 
