@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memorist.search.segment import ALL_COLUMNS, TEXT_COLUMNS, Postings, Segment, WordLists
+from memorist.search.segment import TEXT_COLUMNS, Postings, Segment, WordLists
 from memorist.storage.tables import PLACE_SEPARATOR
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class DocumentBlock:
         self.strings: list[str | None] = [None]
         codes: dict[str | None, int] = {None: 0}
         joined: dict[str, list[Array]] = {}
-        words: list[Postings | WordLists] = []
+        inverted: dict[int, Segment] = {}
         lists: list[tuple[Array, Array, Array]] = []
         first = 0
         for segment in segments:
@@ -55,18 +55,19 @@ class DocumentBlock:
                 values = new_code[column] if name in TEXT_COLUMNS else column
                 joined.setdefault(name, []).append(values)
             if segment.is_inverted:
-                words.append(segment.postings(first))
+                inverted[first] = segment
             else:
                 hashes, documents, counts = segment.entries()
-                lists.append((hashes, documents.astype(np.int32) + first, counts))
+                lists.append((hashes, documents.astype(np.int64) + first, counts))
             first += segment.size
+        words: list[Postings | WordLists] = []
+        if inverted:
+            words.append(Postings(inverted))
         if lists:
             hashes, documents, counts = (np.concatenate(each) for each in zip(*lists, strict=True))
             words.append(WordLists(hashes, documents, counts))
         self.strings = list(codes)
         self.columns = {name: np.concatenate(each) for name, each in joined.items()}
-        if not segments:
-            self.columns = dict.fromkeys(ALL_COLUMNS, np.zeros(0, np.int64))
         self._codes = codes
         self._used_codes: dict[str, Array] = {}
         self._words = words
@@ -180,13 +181,18 @@ class DocumentBlock:
             self._used_codes[column] = counts > 0
         return self._used_codes[column]
 
-    def has_value(self, column: str, values: Iterable[str | None]) -> Mask | None:
-        """Return which documents have one of some values in a column of strings; None if all do."""
+    def has_value(
+        self, column: str, values: Iterable[str | None], *, excluded: bool = False
+    ) -> Mask | None:
+        """Return which documents have one of some values in a column of strings; None if all do.
+
+        excluded: return which documents have none of the values
+        """
         import numpy as np
 
-        wanted = np.zeros(len(self.strings), bool)
-        wanted[[self._codes[value] for value in values if value in self._codes]] = True
-        if not (self._used(column) & ~wanted).any():
+        wanted = np.full(len(self.strings), excluded)
+        wanted[[self._codes[value] for value in values if value in self._codes]] = not excluded
+        if wanted[self._used(column)].all():
             return None
         mask: Mask = wanted[self.columns[column]]
         return mask
@@ -208,17 +214,8 @@ class DocumentBlock:
         """Return for each word the documents that have it, and how often each has it."""
         import numpy as np
 
-        documents: list[list[Array]] = [[] for _ in hashes]
-        counts: list[list[Array]] = [[] for _ in hashes]
-        for words in self._words:
-            first = words.first if isinstance(words, Postings) else 0
-            for word, entry in enumerate(words.lookup(hashes)):
-                if entry is not None:
-                    documents[word].append(entry[0].astype(np.int32) + first)
-                    counts[word].append(entry[1])
+        lists = [words.lookup(hashes) for words in self._words]
         return [
-            (np.concatenate(where), np.concatenate(often))
-            if where
-            else (np.zeros(0, np.int32), np.zeros(0, np.uint8))
-            for where, often in zip(documents, counts, strict=True)
+            (np.concatenate(documents), np.concatenate(counts))
+            for documents, counts in (zip(*each, strict=True) for each in zip(*lists, strict=True))
         ]

@@ -149,7 +149,9 @@ def match_words(
 
 
 def _count(masks: Sequence[Mask]) -> int:
-    return sum(int(mask.sum()) for mask in masks)
+    import numpy as np
+
+    return sum(int(np.count_nonzero(mask)) for mask in masks)
 
 
 def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:

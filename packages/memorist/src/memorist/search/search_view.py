@@ -190,7 +190,7 @@ class SearchView:
     @cached_property
     def _starts(self) -> list[ViewPlace]:
         """The place of the first document of each part."""
-        return list(accumulate((part.block.size for part in self.parts[:-1]), initial=0))
+        return list(accumulate((part.block.size for part in self.parts), initial=0))[:-1]
 
     def allowed(self, filter: SearchFilter) -> list[Mask]:
         """Return which documents of each part pass a filter."""
@@ -224,7 +224,7 @@ class SearchView:
                 weights[documents] += weight
             if not mask.all():
                 weights *= mask
-            documents = np.flatnonzero(weights)
+            documents = np.flatnonzero(weights > 0)
             best.append(self._best(index, documents, weights[documents], limit))
         return self._first(best, limit)
 
@@ -367,8 +367,7 @@ def _allowed(part: ViewPart, filter: SearchFilter) -> Mask:
     if filter.kinds is not None:
         conditions.append(block.has_value("kind", filter.kinds))
     if filter.separate_kinds:
-        others = [kind for kind in block.strings if kind not in filter.separate_kinds]
-        conditions.append(block.has_value("kind", others))
+        conditions.append(block.has_value("kind", filter.separate_kinds, excluded=True))
     if filter.session is not None:
         conditions.append(block.has_value("session", (filter.session,)))
     if filter.since is not None:

@@ -155,31 +155,49 @@ def content_checksum(document: SearchDocument) -> int:
     return zlib.crc32(content.encode("utf-8", "surrogatepass"))
 
 
-@dataclass(frozen=True)
 class Postings:
-    """The words of some documents: for each word the documents that have it.
+    """The words of inverted segments: for each word of each segment the documents that have it."""
 
-    `first` is added to the numbers of the documents.
-    """
+    def __init__(self, segments: Mapping[int, Segment]) -> None:
+        """segments: by the place of their first document, which is added to their documents."""
+        import numpy as np
 
-    first: int
-    hashes: Array  # sorted
-    starts: Array  # where the documents of each word begin; one more than words
-    documents: Array
-    counts: Array
+        self._firsts = np.array(list(segments))
+        self._documents = [segment.arrays["documents"] for segment in segments.values()]
+        self._counts = [segment.dense_counts() for segment in segments.values()]
+        sizes = [segment.arrays["sizes"].astype(np.int64) for segment in segments.values()]
+        self._sizes = np.concatenate(sizes)
+        self._starts = np.concatenate([np.cumsum(each) - each for each in sizes])
+        self._segments = np.arange(len(segments))[:, None] << 32
+        # Sorted by segment and hash, so that one search finds a word in all segments.
+        keys = [
+            number + segment.arrays["hashes"]
+            for number, segment in zip(self._segments, segments.values(), strict=True)
+        ]
+        self._keys = np.concatenate([*keys, [np.iinfo(np.int64).max]])
 
-    def lookup(self, wanted: Array) -> list[tuple[Array, Array] | None]:
+    def lookup(self, wanted: Array) -> list[tuple[Array, Array]]:
         """Return for each hash the documents that have the word, and how often each has it."""
         import numpy as np
 
-        places = np.minimum(np.searchsorted(self.hashes, wanted), max(len(self.hashes) - 1, 0))
-        lists: list[tuple[Array, Array] | None] = []
-        for place, hash in zip(places.tolist(), wanted.tolist(), strict=True):
-            if len(self.hashes) and self.hashes[place] == hash:
-                span = slice(self.starts[place], self.starts[place + 1])
-                lists.append((self.documents[span], self.counts[span]))
-            else:
-                lists.append(None)
+        keys = self._segments + wanted
+        places = np.searchsorted(self._keys, keys)
+        is_known = self._keys[places] == keys
+        lists: list[tuple[Array, Array]] = []
+        for word in range(len(wanted)):
+            segments = np.flatnonzero(is_known[:, word])
+            entries = places[segments, word]
+            sizes = self._sizes[entries]
+            documents = [np.zeros(0, np.uint16)]
+            counts = [np.zeros(0, np.uint8)]
+            spans = zip(
+                segments.tolist(), self._starts[entries].tolist(), sizes.tolist(), strict=True
+            )
+            for segment, start, size in spans:
+                documents.append(self._documents[segment][start : start + size])
+                counts.append(self._counts[segment][start : start + size])
+            firsts = np.repeat(self._firsts[segments], sizes)
+            lists.append((firsts + np.concatenate(documents), np.concatenate(counts)))
         return lists
 
 
@@ -191,15 +209,12 @@ class WordLists:
     documents: Array  # the document of each word
     counts: Array
 
-    def lookup(self, wanted: Array) -> list[tuple[Array, Array] | None]:
+    def lookup(self, wanted: Array) -> list[tuple[Array, Array]]:
         """Return for each hash the documents that have the word, and how often each has it."""
         import numpy as np
 
-        lists: list[tuple[Array, Array] | None] = []
-        for hash in wanted.tolist():
-            places = np.flatnonzero(self.hashes == hash)
-            lists.append((self.documents[places], self.counts[places]) if len(places) else None)
-        return lists
+        places = [np.flatnonzero(self.hashes == hash) for hash in wanted.tolist()]
+        return [(self.documents[each], self.counts[each]) for each in places]
 
 
 @dataclass(frozen=True)
@@ -242,15 +257,6 @@ class Segment:
         counts = np.ones(total, np.uint8)
         counts[self.arrays["repeated"]] = self.arrays["counts"]
         return counts
-
-    def postings(self, first: int) -> Postings:
-        """Return the words of an inverted segment."""
-        import numpy as np
-
-        starts = np.zeros(len(self.arrays["hashes"]) + 1, np.int64)
-        np.cumsum(self.arrays["sizes"], out=starts[1:])
-        documents = self.arrays["documents"]
-        return Postings(first, self.arrays["hashes"], starts, documents, self.dense_counts())
 
 
 def build(documents: Sequence[Analysed], *, by_word: bool | None = None) -> Segment:
