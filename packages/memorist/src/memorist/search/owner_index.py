@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memorist.base.errors import SchemaTooNew
@@ -93,11 +94,19 @@ class OwnerIndex:
     damaged_vectors: Sequence[str] = ()
     vectors: OwnerVectors | None = None
 
+    @cached_property
+    def vector_rows(self) -> Sequence[Array | None]:
+        """For each block the row of each document's vector, -1 if it has none."""
+        if self.vectors is None:
+            return [None] * len(self.blocks)
+        return [self.vectors.rows_of(block.columns["number"]) for block, _ in self.blocks]
+
     @property
     def nbytes(self) -> int:
         """About the size in memory."""
         size = OWNER_BYTES + sum(stored.segment.nbytes for stored in self.segments.values())
         size += sum(block.nbytes for block, _ in self.blocks)
+        size += sum(rows.nbytes for rows in self.vector_rows if rows is not None)
         return size + (self.vectors.nbytes if self.vectors is not None else 0)
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from memorist.search.vectors import Vector
     from memorist.storage.database import Transaction
 
+LOWEST_COSINE = -2.0
+"""Below every cosine, also those of rounded vectors."""
 MANY_FRESH = 500
 """Fresh documents of an owner after which a search asks for it to be indexed."""
 MAX_OWNERS = 2000
@@ -79,6 +81,8 @@ class ViewPart:
     block: DocumentBlock
     alive: Mask
     vectors: OwnerVectors | None = None
+    stored_rows: Array | None = None
+    """The row of each document's vector, -1 if it has none."""
     outdated: Sequence[int] = ()
     """Messages whose vectors contain a predecessor that was removed."""
     _occurrences: dict[int, tuple[Array, Array]] = field(default_factory=dict)
@@ -102,12 +106,14 @@ class ViewPart:
 
     @cached_property
     def vector_rows(self) -> Array:
-        """The row of each document's vector, -1 if it has none."""
+        """The row of each document's current vector, -1 if it has none."""
         import numpy as np
 
-        if self.vectors is None:
+        if self.stored_rows is None:
             return np.full(self.block.size, -1, np.int32)
-        rows = self.vectors.rows_of(self.block.columns["number"])
+        if not self.outdated:
+            return self.stored_rows
+        rows = self.stored_rows.copy()
         rows[list(self.outdated)] = -1
         return rows
 
@@ -241,17 +247,15 @@ class SearchView:
             if part.owner not in approximate:
                 approximate[part.owner] = vectors.approximate(vector)
             scores, error = approximate[part.owner]
-            documents = np.flatnonzero(mask & (part.vector_rows >= 0))
-            rows = part.vector_rows[documents]
-            near = scores[rows]
+            rows = part.vector_rows
+            near = np.where(mask & (rows >= 0), scores[rows], -np.inf)
+            lowest = LOWEST_COSINE
             if error and limit < len(near):
-                lowest = np.partition(near, -limit)[-limit]
-                places = np.flatnonzero(near >= lowest - 2 * error)
-            else:
-                places = np.arange(len(near))
-            near = vectors.exact(vector, rows[places]) if error else near[places]
+                lowest = max(np.partition(near, -limit)[-limit] - 2 * error, lowest)
+            documents = np.flatnonzero(near >= lowest)
+            near = vectors.exact(vector, rows[documents]) if error else near[documents]
             cosines = near.astype(np.float64).round(7)
-            best.append(self._best(index, documents[places], cosines, limit))
+            best.append(self._best(index, documents, cosines, limit))
         return self._first(best, limit)
 
     def _best(self, index: int, documents: Array, scores: Array, limit: int) -> tuple[Array, Array]:
@@ -409,10 +413,10 @@ def open_view(
     parts: list[ViewPart] = []
     for each in loaded:
         replaced = blocks[each.owner].replaced if each.owner in blocks else ()
-        for block, alive in each.blocks:
+        for (block, alive), rows in zip(each.blocks, each.vector_rows, strict=True):
             mask = _without_expired(block, without_changed(block, alive, replaced), tx.now)
             outdated = _successors(block, replaced)
-            parts.append(ViewPart(each.owner, block, mask, each.vectors, outdated))
+            parts.append(ViewPart(each.owner, block, mask, each.vectors, rows, outdated))
         if each.owner in blocks:
             block = blocks[each.owner].block
             parts.append(ViewPart(each.owner, block, _without_expired(block, None, tx.now)))
