@@ -142,7 +142,8 @@ def start(services: Services, owner: Owner, ask: Ask, before: int | None = None)
             return None  # the read of the session raises NotFound
         owner = replace(owner, user=row[0], agent=owner.agent or row[1])
     scope = SearchFilter(owner.user, owner.agent, until=before)
-    return scope_search.start_search(services, owner, text, scope, None, ROWS_PER_LEG)
+    query = scope_search.start_search(services, owner, text, scope, None, ROWS_PER_LEG)
+    return replace(query, hit_reach=0)
 
 
 def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> Recalled:

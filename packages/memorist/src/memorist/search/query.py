@@ -101,6 +101,7 @@ class Query:
     model: str
     family: Family
     legs: Mapping[str, str]  # for each retriever whether it ran, or why not
+    hit_reach: int = 1  # messages or chunks before and after a hit that are read with it
 
     @property
     def view(self) -> SearchView:
@@ -296,7 +297,8 @@ class _HitReader:
                 # Several sections of a document that is one record need one read.
                 wanted[kind, findable.key_of(id, seq)] = (findable, id, seq)
         for findable, id, seq in wanted.values():
-            sent.append((findable, findable.send_between(self._tx, id, seq - 1, seq + 1)))
+            reach = self._query.hit_reach
+            sent.append((findable, findable.send_between(self._tx, id, seq - reach, seq + reach)))
         documents: dict[DocumentKey, SearchDocument] = {}
         for findable, result in sent:
             for document in documents_of(findable, result.rows()):
