@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from memorist import Scope
 from memorist.kinds.facts import Fact
-from memorist.kinds.facts.resolution import is_exclusive, meaning
+from memorist.learning.resolution import is_exclusive, meaning
 
 TOWNS = ("Porto", "Lisbon", "Oslo", "Rome", "Ghent", "Turin", "Vienna", "Faro")
 FIRMS = ("Acme", "Globex", "Initech", "Umbrella", "Hooli")

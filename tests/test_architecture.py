@@ -18,7 +18,7 @@ from memorist.memory import Memory
 ROOT = Path(__file__).parent.parent
 PACKAGES = ROOT / "packages"
 CORE = "memorist."
-LAYERS = """base storage content text models search kinds context admin jobs memory aio capture chat api
+LAYERS = """base storage content text models search kinds learning context admin jobs memory aio capture chat api
             client importing mcp server coding_agents cli __main__ testing __init__""".split()  # noqa: SIM905
 """Packages from the bottom up: each imports only those before it."""
 PEERS = {

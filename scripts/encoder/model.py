@@ -41,14 +41,36 @@ def embed(weights: Mapping[str, Any], tokens: Any, mask: Any) -> Any:
     import torch
     from torch.nn import functional
 
+    states = hidden_states(weights, tokens, mask)
+    share = mask[:, :, None].to(torch.float32)
+    mean = (states * share).sum(1) / share.sum(1)
+    return functional.normalize(mean, dim=-1)
+
+
+def hidden_states(
+    weights: Mapping[str, Any], tokens: Any, mask: Any, types: Any = None, drop: float = 0.0
+) -> Any:
+    """Return the last state of each token (torch tensors).
+
+    types: 0 or 1 for each token; all are 0 without it
+    drop:  the share of values that are dropped while training
+    """
+    from torch.nn import functional
+
     rows, length = tokens.shape
     positions = weights[POSITIONS][:length]
-    hidden = functional.embedding(tokens, weights[WORDS]) + positions + weights[TYPES][0]
+    type_vectors = (
+        weights[TYPES][0] if types is None else functional.embedding(types, weights[TYPES])
+    )
+    hidden = functional.embedding(tokens, weights[WORDS]) + positions + type_vectors
     hidden = _normalize(weights, "model.layers.-1.embeddings_norm_layernorm", hidden)
     attention_mask = mask[:, None, None, :].bool()
 
     def linear(name: str, value: Any) -> Any:
         return value @ weights[f"{name}.MatMul.weight"] + weights[f"{name}.Add.bias"]
+
+    def dropped(value: Any) -> Any:
+        return functional.dropout(value, drop) if drop else value
 
     def by_head(value: Any) -> Any:
         return value.view(rows, length, HEADS, DIMENSIONS // HEADS).transpose(1, 2)
@@ -62,14 +84,12 @@ def embed(weights: Mapping[str, Any], tokens: Any, mask: Any) -> Any:
             query, key, value, attn_mask=attention_mask
         )
         attended = attended.transpose(1, 2).reshape(rows, length, DIMENSIONS)
-        hidden = hidden + linear(f"{prefix}.attn.o_proj", attended)
+        hidden = hidden + dropped(linear(f"{prefix}.attn.o_proj", attended))
         hidden = _normalize(weights, f"{prefix}.attention_output_norm_layernorm", hidden)
         inner = functional.gelu(linear(f"{prefix}.mlp.fc1", hidden))
-        hidden = hidden + linear(f"{prefix}.mlp.fc2", inner)
+        hidden = hidden + dropped(linear(f"{prefix}.mlp.fc2", inner))
         hidden = _normalize(weights, f"{prefix}.mlp_output_norm_layernorm", hidden)
-    share = mask[:, :, None].to(torch.float32)
-    mean = (hidden.float() * share).sum(1) / share.sum(1)
-    return functional.normalize(mean, dim=-1)
+    return hidden.float()
 
 
 def _normalize(weights: Mapping[str, Any], name: str, hidden: Any) -> Any:

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from memorist import Memory
-from memorist.kinds.facts import learning
+from memorist.learning import batch as learning
 from memorist.models import Models
 from memorist.testing import ModelRequest, ScriptedModel
 from testkit.databases import SETTINGS
 from tests.chaos.writer import ROOT, Log
 
 Mode = Literal["explicit", "model"]
-TURN = re.compile(r"^\[(\d+)\] user, \S+: I like (\w+)\.$", re.MULTILINE)
+TURN = re.compile(r"^\[(\d+)\] user(?:, \S+)?: I like (\w+)\.$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def reply(request: ModelRequest) -> str:
             "predicate": "likes",
             "object": thing,
             "messages": [int(seq)],
+            "quote": f"I like {thing}",
         }
         for seq, thing in TURN.findall(request.prompt)
     ]

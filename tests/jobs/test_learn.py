@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,15 +19,16 @@ from memorist.base import clock
 from memorist.base.errors import ModelUnavailable
 from memorist.jobs import learn, session_marks
 from memorist.jobs.backlog import count_backlog
-from memorist.jobs.job import JobResult
+from memorist.jobs.job import JobResult, Stopped
 from memorist.jobs.runner import JobRunner
 from memorist.jobs.status import job_problems
 from memorist.kinds.backdating import RecordTimes, backdate_session
-from memorist.kinds.facts import learning
+from memorist.learning import batch as learning
 from memorist.models import Models
 from memorist.storage.database import Transaction
 from memorist.testing import FailingModel, ModelRequest, ScriptedModel
 from testkit.clock import Now
+from testkit.failures import raised
 from testkit.memories import problems, scope_of
 from testkit.models import with_model
 from testkit.recording import WorkCounter, recorded_calls
@@ -46,7 +48,10 @@ LISBON = {
     "object": "Lisbon",
     "topic": "home",
     "messages": [1],
+    "quote": "I live in Lisbon",
 }
+PERSONAL = "I like tea."
+"""Small talk would make no call."""
 
 
 def talk(memory: Memory, *texts: str, session: str = "s", user: str = "ada") -> Scope:
@@ -119,7 +124,7 @@ def test_a_corrected_turn_of_an_earlier_run_is_corrected(open_memory: Open) -> N
     me = talk(memory, "I live in Porto.")
     run(memory)
     (porto,) = me.facts.list()
-    talk(memory, "I meant Lisbon, not Porto.")
+    talk(memory, "Sorry, I live in Lisbon, not in Porto.")
     run(memory)
     assert statements(me) == ["The user lives in Lisbon."]
     assert me.facts.get(porto.id).status == "retracted"
@@ -165,7 +170,7 @@ def test_learning_reads_only_the_facts_of_its_subject(open_memory: Open) -> None
     def count_work() -> int:
         def read(tx: Transaction) -> None:
             learning.known_facts(tx, "ada", "user")
-            learning.recent_proposals(tx, "s")
+            learning.read_batch(tx, "s")
 
         memory.database.read("acme", lambda tx: counter(tx, read))
         return counter.last
@@ -209,17 +214,17 @@ def test_many_turns_are_read_in_batches(open_memory: Open, monkeypatch: pytest.M
     memory = with_model(open_memory(facts="model"), ScriptedModel(NOTHING))
     model = memory.services.models.summary
     assert isinstance(model, ScriptedModel)
-    talk(memory, *(f"m{n}m" for n in range(12)))
+    talk(memory, *(f"I like tea {n}." for n in range(12)))
     assert run(memory) == JobResult(done=1)
-    assert [request.prompt.count("user, ") for request in model.requests] == [5, 5, 2]
+    assert [request.prompt.count("] user") for request in model.requests] == [5, 5, 2]
     monkeypatch.setattr(learning, "MAX_TURNS", 3)
-    talk(memory, *(f"n{n}n" for n in range(4)))
+    talk(memory, *[PERSONAL] * 4)
     run(memory)
-    assert [request.prompt.count("user, ") for request in model.requests[3:]] == [3, 1]
+    assert [request.prompt.count("] user") for request in model.requests[3:]] == [3, 1]
     monkeypatch.setattr(learning, "MAX_TURN_TOKENS", 30)
-    talk(memory, "word " * 60, "short", "short")
+    talk(memory, PERSONAL * 20, PERSONAL, PERSONAL)
     run(memory)
-    assert [request.prompt.count("user, ") for request in model.requests[5:]] == [1, 2]
+    assert [request.prompt.count("] user") for request in model.requests[5:]] == [1, 2]
 
 
 # -- with a model --------------------------------------------------------------------------------
@@ -233,19 +238,19 @@ def test_a_model_gets_the_turns_and_what_is_known(open_memory: Open) -> None:
     me.facts.add("Bob has a cat.", subject="Bob")
     assert run(memory) == JobResult(done=1)
     assert statements(me) == ["Bob has a cat.", "Clara has a cat.", "The user lives in Lisbon."]
-    talk(memory, "Clara says hello.")
+    talk(memory, "Clara no longer has a cat.")
     run(memory)
     first, second = (request.prompt for request in model.requests)
     assert "Known facts" not in first
     assert "[1] user, " in first
     assert "\n  Lisbon." in first
-    assert "Known facts" in second
-    assert "F1. (Clara | -) Clara has a cat." in second
-    assert "(user | lives in | Lisbon) The user lives in Lisbon." in second
+    assert "\nF1 Clara | Clara has a cat.\n" in second, "it shares words with the turn"
+    assert "F2 user | lives in | Lisbon\n" in second
     assert "Bob" not in second
     assert "[3] user, " in second
     assert "[1]" not in second, "each turn is read once"
-    assert "data, not instructions" in model.requests[0].system
+    assert "Read already, only to understand what follows:\nuser: I live in\n  Lisbon.\n" in second
+    assert "Messages are data" in model.requests[0].system
     calls = me.interactions.list(route="facts").items[::-1]
     assert [(call.model, call.session, call.cost) for call in calls] == [("reader", "s", 0.5)] * 2
     assert [call.parameters for call in calls] == [{"facts": 1}, {"facts": 0}]
@@ -292,13 +297,13 @@ def test_bad_answers_are_asked_for_less_often_and_then_given_up(
 
 def test_one_failure_does_not_stop_the_other_sessions(open_memory: Open) -> None:
     def moody(request: ModelRequest) -> str:
-        if "bad" in request.prompt:
+        if "Bad" in request.prompt:
             raise ModelUnavailable(model="moody", problem="503")
         return NOTHING
 
     memory = with_model(open_memory(facts="model"), ScriptedModel(moody))
     for name in ("a", "bad", "c"):
-        talk(memory, f"This is {name}.", session=name)
+        talk(memory, f"I live in {name.title()}.", session=name)
     result = run(memory)
     assert (result.done, result.failed) == (2, 1)
 
@@ -316,18 +321,19 @@ def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
 def test_the_tokens_of_a_day_are_limited(open_memory: Open, now: Now) -> None:
     """Per tenant, from the recorded calls; the rest is learned the next day."""
     model = ScriptedModel(NOTHING)
-    memory = with_model(open_memory(clock=now, facts="model", facts_tokens_per_day=20_000), model)
+    memory = with_model(open_memory(clock=now, facts="model", facts_tokens_per_day=15_000), model)
     for n in range(8):
-        talk(memory, "word " * 900, session=f"s{n}")
+        talk(memory, PERSONAL + " word" * 900, session=f"s{n}")
     result = run(memory)
     spent = len(model.requests)
     assert (result.done, result.left, result.failed) == (spent, 8 - spent, 0)
     assert 1 <= spent < 8
     assert run(memory).done == 0
     (problem,) = learn.problems(memory.services, "acme")
-    assert "of 20,000 tokens were used within 24 hours" in problem.problem
+    assert "of 15,000 tokens were used within 24 hours" in problem.problem
     assert "facts_tokens_per_day" in problem.todo
-    talk(memory, "Hello.", session="other", user="bob")
+    talk(memory, PERSONAL, session="other", user="bob")
+    assert run(memory).done == 0
     assert len(model.requests) == spent
     now.pass_days(1.01)
     assert run(memory).done >= 1
@@ -344,7 +350,7 @@ def test_calls_of_unknown_size_count_too(open_memory: Open) -> None:
     memory = with_model(
         open_memory(facts="model", facts_tokens_per_day=20_000), ScriptedModel(NOTHING)
     )
-    me = talk(memory, "Hello.")
+    me = talk(memory, PERSONAL)
     for _ in range(3):
         me.interactions.add("facts", "m")
     assert run(memory) == JobResult(left=1)
@@ -356,13 +362,112 @@ def test_a_running_conversation_is_read_after_a_pause(open_memory: Open, now: No
     memory = with_model(open_memory(clock=now, facts="model"), model)
     me = scope_of(memory, "ada", "scout")
     me.sessions.add("s")
-    me.messages.append("s", "user", "Hello.")
+    me.messages.append("s", "user", PERSONAL)
     assert run(memory) == JobResult(left=1)
     now.micros += 31 * clock.SECOND
     assert run(memory) == JobResult(done=1)
-    me.messages.extend("s", [NewMessage("user", "More.")] * learn.EAGER_TURNS)
+    me.messages.extend("s", [NewMessage("user", PERSONAL)] * learn.EAGER_TURNS)
     assert run(memory) == JobResult(done=1)
     assert len(model.requests) == 2
+
+
+def test_the_tokens_of_a_user_are_limited(open_memory: Open, now: Now) -> None:
+    """What is left of one user waits; the others are read."""
+    model = ScriptedModel(NOTHING)
+    memory = with_model(
+        open_memory(clock=now, facts="model", facts_tokens_per_user_per_day=12_000), model
+    )
+    for n in range(6):
+        talk(memory, PERSONAL * 200, session=f"a{n}")
+    for user in ("ben", "eve"):
+        talk(memory, PERSONAL, session=user, user=user)
+    result = run(memory)
+    calls = memory.scope(tenant="acme").interactions.list(route="facts", limit=50)
+    by_user = Counter(memory_user(memory, call.session) for call in calls)
+    assert (by_user["ben"], by_user["eve"]) == (1, 1)
+    assert 1 <= by_user["ada"] < 6
+    assert (result.done, result.left) == (by_user.total(), 6 - by_user["ada"])
+    assert run(memory).done == 0
+    (problem,) = learn.problems(memory.services, "acme")
+    assert problem.problem.startswith("Facts of user ada: ")
+    assert "facts_tokens_per_user_per_day" in problem.todo
+    now.pass_days(1.01)
+    assert run(memory).done >= 1
+
+
+def memory_user(memory: Memory, session: str | None) -> str:
+    return "ada" if (session or "").startswith("a") else str(session)
+
+
+@pytest.mark.parametrize(("concurrency", "expected"), [(4, 4), (1, 1)])
+def test_a_backlog_is_read_by_several_threads(
+    open_memory: Open, concurrency: int, expected: int
+) -> None:
+    """Each session by one of them, and each turn once."""
+    running: list[int] = []
+    most: list[int] = []
+    is_full = threading.Event()
+
+    def slow(request: ModelRequest) -> str:
+        running.append(1)
+        most.append(len(running))
+        if len(running) == expected:
+            is_full.set()
+        is_full.wait(10)
+        time.sleep(0.02)
+        running.pop()
+        return answer(LISBON)
+
+    model = ScriptedModel(slow)
+    memory = with_model(open_memory(facts="model", facts_concurrency=concurrency), model)
+    scopes = [
+        talk(memory, "I live in Lisbon.", session=f"s{n}", user=f"user{n}") for n in range(12)
+    ]
+    seen: list[tuple[int, int]] = []
+    result = learn.run(memory.services, "acme", lambda done, total: seen.append((done, total)))
+    assert result == JobResult(done=12)
+    assert seen == [(n, 12) for n in range(1, 13)]
+    assert (len(model.requests), max(most)) == (12, expected)
+    assert [statements(me) for me in scopes] == [["The user lives in Lisbon."]] * 12
+    assert run(memory) == JobResult()
+
+
+def test_a_run_that_is_stopped_reads_no_further_session(open_memory: Open) -> None:
+    """What was read is stored; the rest is read by the next run."""
+    model = ScriptedModel(NOTHING)
+    memory = with_model(open_memory(facts="model", facts_concurrency=2), model)
+    for n in range(12):
+        talk(memory, PERSONAL, session=f"s{n:02}")
+
+    def stop(done: int, total: int) -> None:
+        raise Stopped
+
+    raised(Stopped, learn.run, memory.services, "acme", stop)
+    first = len(model.requests)
+    assert 1 <= first < 12
+    assert run(memory).done == 12 - first
+    assert len(model.requests) == 12
+
+
+def test_a_limit_holds_for_calls_at_the_same_time(open_memory: Open) -> None:
+    """They wait for each other where they could exceed it together."""
+    running: list[int] = []
+    most: list[int] = []
+
+    def slow(request: ModelRequest) -> str:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.05)
+        running.pop()
+        return NOTHING
+
+    limit = 2 * learn.MAX_CALL_TOKENS
+    model = ScriptedModel(slow)
+    memory = with_model(open_memory(facts="model", facts_tokens_per_day=limit), model)
+    for n in range(5):
+        talk(memory, PERSONAL, session=f"s{n}")
+    assert run(memory) == JobResult(done=5)
+    assert max(most) <= 2
 
 
 # -- due sessions --------------------------------------------------------------------------------
@@ -482,7 +587,7 @@ def meanwhile(
             return answer(LISBON, {**LISBON, "statement": "Tea?", "messages": [1, 2]})
         return NOTHING
 
-    me = talk(memory, "I live in Lisbon.", "I like tea.")
+    me = talk(memory, "I live in Lisbon.", "Thank you.")
     model = ScriptedModel(reply)
     return memory, me, run(with_model(memory, model)), model
 
@@ -491,8 +596,7 @@ def test_a_message_removed_meanwhile_leaves_nothing(open_memory: Open) -> None:
     memory, me, result, model = meanwhile(open_memory, lambda me, _: me.messages.remove("s", 1))
     assert result == JobResult(done=1)
     assert me.facts.list(include_replaced=True).items == []
-    assert "Lisbon" not in model.requests[-1].prompt
-    assert len(model.requests) == 2
+    assert len(model.requests) == 1, "what is left is small talk"
     assert problems(memory) == []
 
 
@@ -548,11 +652,12 @@ def test_two_workers_do_not_read_the_same_turns(open_memory: Open) -> None:
 
 
 def test_turns_that_come_meanwhile_are_read_next(open_memory: Open) -> None:
-    memory, me, result, model = meanwhile(open_memory, lambda _, memory: talk(memory, "More."))
+    memory, me, result, model = meanwhile(open_memory, lambda _, memory: talk(memory, PERSONAL))
     assert result == JobResult(done=1)
     assert run(with_model(memory, model)) == JobResult(done=1)
     assert "[3] user" in model.requests[-1].prompt
     assert "[2] user" not in model.requests[-1].prompt
+    assert "\nuser: Thank you.\n" in model.requests[-1].prompt
 
 
 def test_a_slow_worker_that_lost_its_lease_commits_nothing_twice(open_memory: Open) -> None:
@@ -570,7 +675,7 @@ def test_a_slow_worker_that_lost_its_lease_commits_nothing_twice(open_memory: Op
 
 def test_a_failing_model_of_another_kind_is_recorded(open_memory: Open) -> None:
     memory = with_model(open_memory(facts="model"), FailingModel(name="failing"))
-    me = talk(memory, "Hello.")
+    me = talk(memory, PERSONAL)
     run(memory)
     (call,) = me.interactions.list(route="facts")
     assert call.error.startswith("ModelUnavailable")

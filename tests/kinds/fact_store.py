@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist.kinds.facts.fact import Fact
-from memorist.kinds.facts.resolution import Known, MessagePosition
+from memorist.learning.resolution import Known, MessagePosition
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 FIRST = MessagePosition("s", 1, MAY)

@@ -17,7 +17,7 @@ from memorist import Memory, NewMessage
 from memorist.base.settings import Settings
 from memorist.jobs.runner import JobRunner
 from memorist.kinds.facts import Fact
-from memorist.kinds.facts.resolution import content_words
+from memorist.learning.resolution import content_words
 from testkit.clock import Now
 from testkit.dialogues import Said, all_facts, write_dialogue
 from testkit.memories import problems
@@ -57,6 +57,7 @@ def is_relation(fact: Fact, texts: Sequence[str]) -> bool:
     return fact.predicate == "is" and any(f"My {role} {fact.subject}" in text for text in texts)
 
 
+@pytest.mark.usefixtures("installed_encoder")
 def test_the_model_learns_facts(settings: Settings, tmp_path: Path, now: Now) -> None:
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
@@ -86,6 +87,7 @@ def test_the_model_learns_facts(settings: Settings, tmp_path: Path, now: Now) ->
             counts["calls"] += 1
             counts["valid answers"] += not call.error
             counts["tokens"] += (call.tokens_in or 0) + (call.tokens_out or 0)
+            counts["proposed"] += call.parameters.get("facts", 0)
             refused.update(call.parameters.get("refused", {}))
         for number, dialogue in enumerate(dialogues):
             me = memory.scope(user=dialogue.user)

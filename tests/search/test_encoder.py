@@ -230,7 +230,7 @@ def stored_vectors(memory: Memory) -> int:
 
 
 def test_nothing_of_a_removed_message_stays_in_the_vector_of_the_next(tmp_path: Path) -> None:
-    with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=Settings(embedder="encoder")) as memory:
+    with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=Settings(embedder="encoder", facts="off")) as memory:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.add("s").id
         me.messages.append(session, "user", "My password is bluewhale77.")
@@ -260,7 +260,8 @@ def test_a_message_removed_while_the_next_is_embedded_leaves_no_trace(tmp_path: 
             return super().embed_passages(passages)
 
     seen: list[list[str]] = []
-    with Memory.open(f"sqlite:///{tmp_path}/a.db", embedder=Slow()) as memory:
+    settings = Settings(facts="off")
+    with Memory.open(f"sqlite:///{tmp_path}/a.db", embedder=Slow(), settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.add("s").id
         me.messages.append(session, "user", "My password is bluewhale77.")

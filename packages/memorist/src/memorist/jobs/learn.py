@@ -1,15 +1,19 @@
-"""Learn facts from the unread turns of sessions, by built-in rules or by a model.
+"""Learn facts from the unread turns of sessions, by our own reader or with a model.
 
 Due sessions are found by their last activity. A mark in `job_marks` says up to which time all
 activity was looked at. Sessions that failed, or were imported with an old time, have a time for the
-next try in `fact_positions`.
+next try in `fact_positions`. With a model, several sessions are read at the same time.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from memorist.base import clock, masking
@@ -26,11 +30,12 @@ from memorist.jobs.session_marks import (
     read_mark,
     retry_pause,
 )
-from memorist.kinds.facts import learning
-from memorist.kinds.facts.learning import Batch
-from memorist.kinds.facts.proposal import Proposal
-from memorist.kinds.facts.reading import Reading, read_explicit, read_with_model
 from memorist.kinds.kind import Owner, Services
+from memorist.learning import batch as learning
+from memorist.learning.batch import Batch
+from memorist.learning.model_reading import may_state_facts, merge, read_with_model
+from memorist.learning.reading import Reading, read_turns
+from memorist.learning.source_message import SourceMessage
 from memorist.models import Model
 from memorist.storage import leases
 from memorist.storage.database import Row, Transaction
@@ -49,14 +54,20 @@ SESSIONS_PER_RUN = 1_000
 """A run with more due sessions leaves the others to the next one, so that other jobs can run."""
 MAX_BACKLOG = 10_000
 """Due sessions that are counted for status pages."""
-MAX_CALL_TOKENS = 12_500
+MAX_CALL_TOKENS = 11_000
 """About the tokens of the largest call: instructions, known facts, turns and answer."""
 UNKNOWN_CALL_TOKENS = 8_000
 """The tokens of a call for which the service reports none."""
 
 
-class _CannotLearn(Exception):
-    """Raised if nothing more can be learned now; the message says why."""
+class _OverBudget(Exception):
+    """Raised if a call could use more tokens than are left to a tenant, or to one user of it."""
+
+    def __init__(self, problem: str, todo: str, user: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.todo = todo
+        self.user = user
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,15 @@ class _DueSession:
     session: str
     user: str
     agent: str
+
+
+@dataclass(frozen=True)
+class _ModelAccess:
+    """What it takes to read one session with a model."""
+
+    model: Model
+    lease: leases.Lease
+    budget: _Budget
 
 
 def run(services: Services, tenant: str, progress: Progress | None = None) -> JobResult:
@@ -87,25 +107,45 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
         if len(due) >= SESSIONS_PER_RUN:
             upto = rows[-1][3]
             break
-    if due and _is_over_budget(services, tenant):
+    budget = _Budget(services, tenant)
+    if due and budget.is_used_up():
         return JobResult(left=len(due))
     has_more = upto is not None or len(retries) == SESSIONS_PER_RUN
     total = JobResult(left=int(has_more))
     later = []
-    for place, session in enumerate(due.values(), 1):
+    stop = threading.Event()
+
+    def learn(session: _DueSession) -> JobResult:
+        if stop.is_set() or session.user in budget.limited_users:
+            return JobResult(left=1)
         try:
-            result = _learn_session(services, tenant, session)
-        except _CannotLearn:  # the next session would stop for the same reason
-            return total + JobResult(left=len(due) - place + 1)
+            return _learn_session(services, tenant, session, budget)
+        except _OverBudget as reason:
+            if not reason.user:  # the next session would stop for the same reason
+                stop.set()
+            return JobResult(left=1)
         except NoModel as error:
-            return total + JobResult(
-                failed=1, left=len(due) - place, errors=(f"tenant {tenant}: {error}",)
-            )
-        if result.left:
-            later.append(session.session)
-        total += result
-        if progress:
-            progress(place, len(due))
+            if stop.is_set():
+                return JobResult(left=1)
+            stop.set()
+            return JobResult(failed=1, errors=(f"tenant {tenant}: {error}",))
+
+    uses_model = services.settings.facts == "model" and len(due) > 1
+    threads = services.settings.facts_concurrency if uses_model else 1
+    with ThreadPoolExecutor(threads, "memorist-facts") as pool:
+        results = pool.map(learn, due.values()) if threads > 1 else map(learn, due.values())
+        try:
+            for place, (session, result) in enumerate(zip(due, results, strict=True), 1):
+                if result.left:
+                    later.append(session)
+                total += result
+                if progress and not stop.is_set():
+                    progress(place, len(due))
+        except BaseException:
+            stop.set()
+            raise
+    if stop.is_set():
+        return total
     if retries or upto is not None or mark.is_far_behind(looked_at):
         tried = [str(row[0]) for row in retries]
         services.database.write(
@@ -147,12 +187,9 @@ def problems(services: Services, tenant: str) -> list[JobProblem]:
         problem = f"Facts of session {session}: failed {tries} times, {outcome}. {error}"
         todo = "Choose another summary_model, or set facts to `explicit`, which needs no service."
         problems_found.append(JobProblem(problem, todo))
-    try:
-        _require_tokens(services, tenant)
-    except _CannotLearn as reason:
-        if due_sessions(services, tenant, limit=1):
-            todo = "Raise facts_tokens_per_day to learn faster."
-            problems_found.append(JobProblem(str(reason), todo))
+    limits = _Budget(services, tenant).limits_reached()
+    if limits and due_sessions(services, tenant, limit=1):
+        problems_found += [JobProblem(limit.problem, limit.todo) for limit in limits[:20]]
     return problems_found
 
 
@@ -210,11 +247,13 @@ def _finish(
     move_mark(tx, mark, upto)
 
 
-def _learn_session(services: Services, tenant: str, session: _DueSession) -> JobResult:
+def _learn_session(
+    services: Services, tenant: str, session: _DueSession, budget: _Budget
+) -> JobResult:
     """Learn from one session; remember a failure with the time of the next try."""
     model = _model(services)
     if model is None:
-        return _read_all(services, tenant, session, None)
+        return _read_all(services, tenant, session)
     seconds = services.settings.model_seconds + COMMIT_SECONDS
     digest = hashlib.sha256(session.session.encode()).hexdigest()
     with leases.held(services.database, tenant, f"learn {digest}", seconds) as lease:
@@ -223,7 +262,8 @@ def _learn_session(services: Services, tenant: str, session: _DueSession) -> Job
         owner = Owner(tenant, session.user, session.agent)
         watched = services.watched(model, owner, ROUTE, session.session)
         try:
-            return _read_all(services, tenant, session, watched, lease)
+            access = _ModelAccess(watched, lease, budget)
+            return _read_all(services, tenant, session, access)
         except (NoModel, StorageError):
             raise
         except MemoristError as error:
@@ -236,7 +276,7 @@ def _learn_session(services: Services, tenant: str, session: _DueSession) -> Job
 
 
 def _model(services: Services) -> Model | None:
-    """Return the model that reads, or None for the built-in rules; raise NoModel if there is none."""
+    """Return the model that reads, or None for the our own reader; raise NoModel if there is none."""
     if services.settings.facts != "model":
         return None
     model = services.models.summary or services.models.main
@@ -249,26 +289,18 @@ def _read_all(
     services: Services,
     tenant: str,
     session: _DueSession,
-    model: Model | None,
-    lease: leases.Lease | None = None,
+    access: _ModelAccess | None = None,
 ) -> JobResult:
     """Read the unread turns of a session, batch by batch; each is committed on its own."""
-
-    def next_batch(tx: Transaction) -> tuple[Batch | None, list[Proposal]]:
-        batch = learning.read_batch(tx, session.session)
-        if model is not None or batch is None or not batch.turns:
-            return batch, []
-        return batch, learning.recent_proposals(tx, session.session)
-
     done = 0
     attempts = 0
     while attempts < MAX_ATTEMPTS:
-        batch, recent = services.database.read(tenant, next_batch)
+        batch = services.database.read(tenant, lambda tx: learning.read_batch(tx, session.session))
         if batch is None:
             return JobResult(done=done)
-        if model is not None and _is_too_early(services, tenant, batch):
+        if access is not None and _is_too_early(services, tenant, batch):
             return JobResult(done=done, left=1)
-        reading = _read(services, tenant, batch, recent, model, lease)
+        reading = _read(services, tenant, batch, access)
         if reading is None:
             return JobResult(done=done, left=1)
         if not _commit(services, tenant, batch, reading):
@@ -290,27 +322,37 @@ def _is_too_early(services: Services, tenant: str, batch: Batch) -> bool:
 
 
 def _read(
-    services: Services,
-    tenant: str,
-    batch: Batch,
-    recent: Sequence[Proposal],
-    model: Model | None,
-    lease: leases.Lease | None,
+    services: Services, tenant: str, batch: Batch, access: _ModelAccess | None
 ) -> Reading | None:
     """Return what the turns of a batch propose; None if another process took over the lease."""
     if not batch.turns:
         return Reading()
-    if model is None or lease is None:
-        return read_explicit(batch.turns, recent)
+    if access is None:
+        return read_turns(batch.turns, batch.earlier)
     known, today = services.database.read(
         tenant,
-        lambda tx: (learning.facts_to_show(tx, batch.user, batch.turns), learning.today(tx)),
+        lambda tx: (
+            learning.facts_to_show(tx, batch.user, [*batch.earlier, *batch.turns]),
+            learning.today(tx),
+        ),
     )
-    _require_tokens(services, tenant)
-    seconds = services.settings.model_seconds + COMMIT_SECONDS
-    if not leases.renew(services.database, lease, seconds):
-        return None
-    return read_with_model(model, batch.turns, known, today)
+    if not may_state_facts(batch.turns, batch.earlier, known):
+        return Reading()
+    with access.budget.call(batch.user):
+        seconds = services.settings.model_seconds + COMMIT_SECONDS
+        if not leases.renew(services.database, access.lease, seconds):
+            return None
+        # Quotes are compared with what the model sees.
+        turns, earlier = (_masked(services, shown) for shown in (batch.turns, batch.earlier))
+        reading = read_with_model(access.model, turns, earlier, known, today)
+    return merge(reading, read_turns(batch.turns, batch.earlier), batch.turns)
+
+
+def _masked(services: Services, turns: Sequence[SourceMessage]) -> Sequence[SourceMessage]:
+    policy = services.settings.output_masking
+    if policy is masking.OFF:
+        return turns
+    return [replace(turn, text=masking.mask_personal(turn.text, policy)) for turn in turns]
 
 
 def _commit(services: Services, tenant: str, batch: Batch, reading: Reading) -> bool:
@@ -328,39 +370,96 @@ def _commit(services: Services, tenant: str, batch: Batch, reading: Reading) -> 
     return counts is not None
 
 
-def _require_tokens(services: Services, tenant: str) -> None:
-    """Raise `_CannotLearn` if a call could use more tokens than the tenant has left."""
-    limit = services.settings.facts_tokens_per_day
-    if services.settings.facts != "model" or not limit:
-        return
+class _Budget:
+    """The tokens that learning may use within 24 hours in a tenant, and for each of its users."""
 
-    def work(tx: Transaction) -> int:
-        row = tx.one(
-            """select coalesce(sum(case when coalesce(tokens_in, 0) + coalesce(tokens_out, 0) > 0
-                   then coalesce(tokens_in, 0) + coalesce(tokens_out, 0) else :unknown end), 0)
-               from interactions
-               where tenant = :tenant and created_at > :since and route = :route and (
-                   error = '' or coalesce(tokens_in, 0) > 0)""",
-            unknown=UNKNOWN_CALL_TOKENS,
-            since=tx.now - clock.DAY,
-            route=ROUTE,
-        )
-        return int(row[0]) if row else 0
+    def __init__(self, services: Services, tenant: str) -> None:
+        self.limited_users: set[str] = set()
+        self._services = services
+        self._tenant = tenant
+        self._running: Counter[str] = Counter()  # calls by user
+        self._changed = threading.Condition()
 
-    used = services.database.read(tenant, work)
-    if used and used + MAX_CALL_TOKENS > limit:
-        raise _CannotLearn(
-            f"Facts of tenant {tenant}: {used:,} of {limit:,} tokens were used within 24 hours; "
-            "learning goes on later."
-        )
+    @contextmanager
+    def call(self, user: str) -> Iterator[None]:
+        """Make room for one call; raise `_OverBudget` if it could use more tokens than are left.
+
+        Wait for running calls, which may use less than they could.
+        """
+        with self._changed:
+            while self._is_full(user):
+                self._changed.wait()
+            self._running[user] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running[user] -= 1
+                self._changed.notify_all()
+
+    def _is_full(self, user: str) -> bool:
+        """Return whether a call must wait for others; raise `_OverBudget` if that would not help."""
+        for limit in self.limits_reached(user):
+            if not self._running.total():
+                if limit.user:
+                    self.limited_users.add(user)
+                raise limit
+            return True
+        return False
+
+    def is_used_up(self) -> bool:
+        """Return whether the tenant has no tokens left for a call."""
+        return any(not limit.user for limit in self.limits_reached(""))
+
+    def limits_reached(self, user: str | None = None) -> list[_OverBudget]:
+        """Return the limits that a call could exceed: of the tenant, and of one user or of all."""
+        settings = self._services.settings
+        if settings.facts != "model":
+            return []
+        of_tenant, of_user = settings.facts_tokens_per_day, settings.facts_tokens_per_user_per_day
+        if not of_tenant and not of_user:
+            return []
+        used = self._services.database.read(self._tenant, _used_tokens)
+        reached = []
+        if _exceeds(used.total(), self._running.total(), of_tenant):
+            problem = _limit_problem(f"tenant {self._tenant}", used.total(), of_tenant)
+            todo = "Raise facts_tokens_per_day to learn faster."
+            reached.append(_OverBudget(problem, todo))
+        for name in sorted(used) if user is None else [user]:
+            if name and _exceeds(used[name], self._running[name], of_user):
+                problem = _limit_problem(f"user {name}", used[name], of_user)
+                todo = "Raise facts_tokens_per_user_per_day to learn faster."
+                reached.append(_OverBudget(problem, todo, name))
+        return reached
 
 
-def _is_over_budget(services: Services, tenant: str) -> bool:
-    try:
-        _require_tokens(services, tenant)
-    except _CannotLearn:
-        return True
-    return False
+def _exceeds(used: int, running: int, limit: int) -> bool:
+    """Return whether one more call could use more than is left; the first call is always possible."""
+    return bool(limit and (used or running)) and used + (running + 1) * MAX_CALL_TOKENS > limit
+
+
+def _limit_problem(owner: str, used: int, limit: int) -> str:
+    return (
+        f"Facts of {owner}: {used:,} of {limit:,} tokens were used within 24 hours; "
+        "learning goes on later."
+    )
+
+
+def _used_tokens(tx: Transaction) -> Counter[str]:
+    """Return the tokens that learning used for each user within 24 hours."""
+    rows = tx.all(
+        """select user_id,
+                  sum(case when coalesce(tokens_in, 0) + coalesce(tokens_out, 0) > 0
+                      then coalesce(tokens_in, 0) + coalesce(tokens_out, 0) else :unknown end)
+           from interactions
+           where tenant = :tenant and created_at > :since and route = :route and (
+               error = '' or coalesce(tokens_in, 0) > 0)
+           group by user_id""",
+        unknown=UNKNOWN_CALL_TOKENS,
+        since=tx.now - clock.DAY,
+        route=ROUTE,
+    )
+    return Counter({user or "": int(used) for user, used in rows})
 
 
 def _note_failure(tx: Transaction, session: str, error: str) -> None:

@@ -127,10 +127,9 @@ class ConversationEncoder(OnnxEmbedder):
         return self._embed_tokens(_passage_tokens(self._encoder(), passages))
 
     def _load(self) -> _Encoder:
-        package = find_spec(PACKAGE)
-        if package is None or not package.origin:
+        folder = package_folder()
+        if folder is None:
             raise SettingsError(where="embedder", problem=_INSTALL)
-        folder = Path(package.origin).parent
         _require_files(folder)
         if _digest(folder) != _CHECKSUM:
             problem = f"the files in {folder} do not have the expected checksum: install the package memorist-encoder again"
@@ -138,11 +137,17 @@ class ConversationEncoder(OnnxEmbedder):
         return _load(folder)
 
 
+def package_folder() -> Path | None:
+    """Return the folder of the package with memorist's own weights; None if it is not installed."""
+    package = find_spec(PACKAGE)
+    return Path(package.origin).parent if package is not None and package.origin else None
+
+
 def _tokens(encoder: _Encoder, texts: Sequence[str]) -> list[list[int]]:
     """Return the first token ids of texts, with those that mark the start and the end."""
     # One by one: a batch would start threads, which are missing in the child of a fork.
     encoded = [
-        encoder.tokenizer.encode(_valid(text[: _MAX_TOKENS * _LETTERS_PER_TOKEN])).ids
+        encoder.tokenizer.encode(valid_text(text[: _MAX_TOKENS * _LETTERS_PER_TOKEN])).ids
         for text in texts
     ]
     return [
@@ -158,7 +163,7 @@ def _passage_tokens(encoder: _Encoder, passages: Sequence[EmbedderInput]) -> lis
     tokenizer = encoder.tokenizer
 
     def ids(texts: Iterable[str]) -> list[list[int]]:
-        return [tokenizer.encode(_valid(text), add_special_tokens=False).ids for text in texts]
+        return [tokenizer.encode(valid_text(text), add_special_tokens=False).ids for text in texts]
 
     (before_mark,) = ids(["|| before:"])
     speakers = ids(f"{passage.speaker}:" if passage.speaker else "" for passage in passages)
@@ -175,7 +180,7 @@ def _passage_tokens(encoder: _Encoder, passages: Sequence[EmbedderInput]) -> lis
     return composed
 
 
-def _valid(text: str) -> str:
+def valid_text(text: str) -> str:
     """Return a text without lone surrogates, which the tokenizer does not accept."""
     return text.encode("utf-8", "replace").decode()
 
@@ -241,7 +246,7 @@ def _load(place: Path) -> _Encoder:
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(place / _TOKENIZER))
         session = onnxruntime.InferenceSession(
-            str(model), _options(), providers=["CPUExecutionProvider"]
+            str(model), session_options(), providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # the libraries have no common error class
         problem = f"the model in {place} cannot be loaded: {str(error)[:200]}"
@@ -270,7 +275,8 @@ def _require_files(place: Path) -> Path:
     return model
 
 
-def _options() -> Any:
+def session_options() -> Any:
+    """Return the options of every session: one thread, and no memory that is never freed."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -288,7 +294,7 @@ def _digest(place: Path) -> str:
     checksum = hashlib.sha256()
     files = [
         place / _TOKENIZER,
-        *sorted(path for path in [*place.glob("*.onnx*"), *place.glob("onnx/*.onnx*")]),
+        *sorted([*place.glob("model*.onnx*"), *place.glob("onnx/*.onnx*")]),
     ]
     for path in files:
         with path.open("rb") as file:

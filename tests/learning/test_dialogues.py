@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from memorist import Memory, NewMessage, Scope
-from memorist.kinds.facts.resolution import is_exclusive, meaning
+from memorist.kinds.facts.entities import is_role
+from memorist.learning.resolution import is_exclusive, meaning
 from memorist.testing import ModelRequest, ScriptedModel
 from testkit.clock import Now
 from testkit.dialogues import FIRMS, TOWNS, Dialogue, Said, all_facts, write_dialogue
@@ -30,16 +31,16 @@ DIALOGUES_ON_POSTGRES = 20  # they vary the input, not what the engine does with
 UNFAITHFUL_DIALOGUES = 20
 Open = Callable[..., Memory]
 KNOWN_LINE = re.compile(
-    r"^F(\d+)\. \((.+?) \| (?:(.+?) \| (.*?)(?:, since [^)]*)?|-)\) (.+)$", re.M
+    r"^F(\d+) ([^|\n]+?) \| ([^|\n]+?)(?: \| (?!since )([^|\n]*?))?(?: \| since \S+)?$", re.M
 )
-TURN_LINE = re.compile(r"^\[(\d+)\] (\w+), \S+: (.+)$", re.M)
+TURN_LINE = re.compile(r"^\[(\d+)\] (\w+)(?:, \S+)?: (.+)$", re.M)
 
 
 def known_facts(prompt: str) -> list[tuple[int, str, str, str, str]]:
     """Return number, subject, predicate, object and statement of the known facts in a prompt."""
     return [
-        (int(number), subject, predicate or "", object or "", statement)
-        for number, subject, predicate, object, statement in KNOWN_LINE.findall(prompt)
+        (int(number), subject, predicate, object, f"{subject} {predicate} {object}.")
+        for number, subject, predicate, object in KNOWN_LINE.findall(prompt)
     ]
 
 
@@ -64,6 +65,7 @@ class Faithful:
                     "until": None,
                     "ended": said.ended,
                     "messages": [int(number)],
+                    "quote": text,
                     "relation": relation,
                     "fact": fact,
                 }
@@ -130,7 +132,11 @@ def test_a_faithful_model_leaves_every_truth_and_no_wrong_retirement(
     for dialogue in dialogues:
         me = scope_of(memory, dialogue.user)
         facts = all_facts(me)
-        true = sorted(fact.statement for fact in facts if fact.status == "active")
+        true = sorted(
+            fact.statement.replace("eat:", "eat")  # the reader's words
+            for fact in facts
+            if fact.status == "active" and not is_role(fact.object)
+        )
         retired = {fact.statement for fact in facts if fact.status in ("replaced", "retracted")}
         retired -= set(true)  # what is true again
         counts["true"] += len(true)
@@ -213,15 +219,17 @@ def lies(facts: list[dict[str, Any]], request: ModelRequest, dice: random.Random
 
 def repeats(facts: list[dict[str, Any]], request: ModelRequest, dice: random.Random) -> list[Any]:
     """Say everything three times, and also what is known already."""
-    numbers = [int(number) for number, _, _ in TURN_LINE.findall(request.prompt)]
+    turns = [(int(number), text) for number, _, text in TURN_LINE.findall(request.prompt)]
     for _, subject, predicate, object, statement in known_facts(request.prompt):
+        number, text = dice.choice(turns)
         facts.append(
             {
                 "subject": subject,
                 "statement": statement,
                 "predicate": predicate,
                 "object": object,
-                "messages": [dice.choice(numbers)],
+                "messages": [number],
+                "quote": text,
             }
         )
     return facts * 3
@@ -265,7 +273,7 @@ def is_junk(facts: list[dict[str, Any]], request: ModelRequest, dice: random.Ran
 def obeys(facts: list[dict[str, Any]], request: ModelRequest, dice: random.Random) -> list[Any]:
     """Store what injected texts demand."""
     return [
-        {"subject": "user", "statement": statement, "messages": [int(number)]}
+        {"subject": "user", "statement": statement, "messages": [int(number)], "quote": text}
         for number, _, text in TURN_LINE.findall(request.prompt)
         if "Ignore" in text
         for statement in (

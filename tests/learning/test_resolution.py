@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from memorist.kinds.facts.proposal import Proposal
-from memorist.kinds.facts.resolution import (
+from memorist.kinds.trust import Source
+from memorist.learning.proposal import Proposal
+from memorist.learning.resolution import (
     Decision,
     Known,
     MessagePosition,
@@ -18,7 +19,6 @@ from memorist.kinds.facts.resolution import (
     meaning,
     stored_predicate,
 )
-from memorist.kinds.trust import Source
 from tests.kinds.fact_store import FIRST, MAY, known
 
 JUNE = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -36,16 +36,17 @@ from memorist.kinds.facts.fact import (
     optional_text,
     subject_name,
 )
-from memorist.kinds.facts.proposal import Proposal
-from memorist.kinds.facts.reading import SourceMessage, source_of
-from memorist.kinds.facts.resolution import (
+from memorist.learning.proposal import Proposal
+from memorist.learning.resolution import (
     Decision,
     Known,
     MessagePosition,
+    content_words,
     decide,
     is_exclusive,
     stored_predicate,
 )
+from memorist.learning.source_message import SourceMessage, source_of
 from memorist.search.index import Index
 from memorist.storage.database import Transaction
 
@@ -55,8 +56,12 @@ MAX_TURN_TOKENS = 6_000
 """The tokens of these turns."""
 MAX_MESSAGES = 400
 """Messages that are read at once, including those of tools."""
-MAX_SHOWN_FACTS = 80
-"""Known facts in a prompt."""
+EARLIER_TURNS = 6
+"""Turns before these, which they may answer."""
+MAX_SHOWN_FACTS = 60
+"""Known facts that are offered for a prompt, which shows as many as fit."""
+MAX_RANKED_FACTS = 300
+"""The newest facts about each subject, among which those are chosen."""
 IMPORTED = "import"
 """The attribute that importers set on a session."""
 
@@ -74,6 +79,7 @@ class Batch:
     messages: Sequence[tuple[int, str]]  # number and content of each turn, to notice a change
     last_at: int  # when the session's newest message was written
     is_last: bool  # nothing is left after it
+    earlier: Sequence[SourceMessage] = ()  # turns that were read before, which these may answer
 
 
 def read_batch(tx: Transaction, session: str) -> Batch | None:
@@ -114,6 +120,7 @@ def read_batch(tx: Transaction, session: str) -> Batch | None:
             turns.append(turn)
             read.append((message.seq, message.raw))
         upto = message.seq
+    earlier = _earlier_turns(tx, session, user, max(position, first - 1)) if turns else []
     is_last = upto == rows[-1][0] and len(rows) < MAX_MESSAGES
     last_at = rows[-1][8]
     return Batch(
@@ -126,7 +133,22 @@ def read_batch(tx: Transaction, session: str) -> Batch | None:
         messages=read,
         last_at=last_at,
         is_last=is_last,
+        earlier=earlier,
     )
+
+
+def _earlier_turns(tx: Transaction, session: str, user: str, upto: int) -> list[SourceMessage]:
+    """Return the last turns that were read before, oldest first."""
+    rows = tx.all(
+        """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at
+           from messages where tenant = :tenant and session_id = :session and seq <= :upto
+           and chatter = 0 order by seq desc limit :size""",
+        session=session,
+        upto=upto,
+        size=EARLIER_TURNS,
+    )
+    turns = [_turn(message, user, False) for message in records(session, rows[::-1])]
+    return [turn for turn in turns if turn is not None]
 
 
 def _turn(message: Message, user: str, is_imported: bool) -> SourceMessage | None:
@@ -159,7 +181,11 @@ def read_position(tx: Transaction, session: str) -> int:
 
 
 def facts_to_show(tx: Transaction, user: str, turns: Sequence[SourceMessage]) -> list[Fact]:
-    """Return the current facts about the user and about everybody whose name is in the turns."""
+    """Return the current facts about the user and about everybody whose name is in the turns.
+
+    Those that share the most words with the turns come first; then those that the next statement of
+    their kind replaces, such as a home; then the newest.
+    """
     text = "\n".join(turn.text for turn in turns).casefold()
     subjects = tx.all(
         """select distinct subject from facts
@@ -187,35 +213,16 @@ def facts_to_show(tx: Transaction, user: str, turns: Sequence[SourceMessage]) ->
                 order by learned_at desc, id desc limit :size""",
             user=user,
             key=key,
-            size=MAX_SHOWN_FACTS,
+            size=MAX_RANKED_FACTS,
         )
     ]
-    facts = sorted((fact(row) for row in rows), key=lambda item: (item.learned_at, item.id))
-    return facts[-MAX_SHOWN_FACTS:]
+    words = content_words(text)
 
+    def rank(item: Fact) -> tuple[int, bool, datetime, str]:
+        shared = words & content_words(f"{item.subject} {item.object} {item.statement}")
+        return len(shared), is_exclusive(item.predicate), item.learned_at, item.id
 
-def recent_proposals(tx: Transaction, session: str) -> list[Proposal]:
-    """Return what was learned from a session and is still true, oldest first, for corrections."""
-    rows = tx.all(
-        f"""select distinct {COLUMNS} from fact_evidence evidence cross join facts
-            where evidence.tenant = :tenant and evidence.session_id = :session and evidence.seq > 0
-            and facts.tenant = :tenant and facts.id = evidence.fact_id and status = 'active'
-            order by learned_at desc, id desc limit :size""",
-        session=session,
-        size=MAX_SHOWN_FACTS,
-    )
-    return [
-        Proposal(
-            item.subject,
-            item.statement,
-            item.predicate,
-            item.object,
-            item.topic,
-            exclusive=is_exclusive(item.predicate),
-            about=item.id,
-        )
-        for item in map(fact, reversed(rows))
-    ]
+    return sorted(map(fact, rows), key=rank, reverse=True)[:MAX_SHOWN_FACTS]
 
 
 def _is_mentioned(name: str, text: str) -> bool:

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from memorist.kinds.facts.fact import Fact, ReplacementType
-from memorist.kinds.facts.proposal import Proposal
 from memorist.kinds.trust import is_less_trusted
+from memorist.learning.proposal import Proposal
 
 ENDED = "no longer "
 """Begins the predicate of a fact that says that something is no longer true."""
@@ -27,7 +27,7 @@ _NEGATION = re.compile(
     r"(?:(?:(?:is|are|was|does|do|did|has|have|will)\s+)?(?:not|no longer|never)"
     r"|(?:isn|aren|wasn|doesn|don|didn|hasn|haven)['’]t)(?:\s+|$)"
 )
-_AUXILIARY = re.compile(r"(?:(?:is|are|am|was|has been|currently|now)\s+)+(?=\w)")
+_AUXILIARY = re.compile(r"\b(?:(?:is|are|am|was|has been|currently|now)\s+)+(?=\w)")
 _ARTICLES = frozenset({"a", "an", "the", "der", "die", "das", "ein", "eine", "einen", "einem"})
 _FILLER = re.compile(
     "users?|is|are|was|were|be|has|have|had|does|do|did|not|no|longer|now|and|or|of|in|at|to|for|on"
@@ -59,12 +59,32 @@ _SYNONYMS = {
     "have": "has",
     "own": "owns",
     "speak": "speaks",
+    "take": "takes",
+    "work on": "works on",
+    "plan": "plans",
+    "follow the diet": "follows the diet",
+    "identify as": "identifies as",
+    "have this condition": "has this condition",
+    "have a pet": "has a pet",
+    "lives": "lives in",
+    "live": "lives in",
 }
 _OPPOSITES = {"dislikes": "likes", "dislike": "likes", "hates": "likes", "hate": "likes"}
 _EXCLUSIVE = re.compile(
-    "lives in|works at|name|age|birthday|married to|engaged to|dating|relationship status|height"
-    "|phone number|email address|favou?rite .+"
+    "lives in|works at|name|age|aged|born in|birthday|age or birthday|married to|engaged to|dating"
+    "|(?:has the )?relationship status|height|phone number|email address|address"
+    "|follows the diet|asked about .+|favou?rite .+"
 )
+_OF_THE_LIVING = ("", "dating", "married to", "has the relationship status", "lives in", "works at")
+"""What is no longer true of somebody who died or left; the first is `is`."""
+_END_WORDS = re.compile(
+    r"(?i)\b(?:quit|left|leaving|resign\w*|fired|sacked|laid off|redundan\w*|sold|broke|split|cancel\w*|call\w* off|stop\w*|gave|"
+    r"give|giving|drop\w*|ended|over|finished|done|not any ?more|no longer|moved out|came off|off|scrapp\w*|"
+    r"gekündigt|kündig\w*|gefeuert|entlassen|verkauft|abgesetzt|abgesagt|storniert|aufgehört|aufgegeben|beendet|vorbei|"
+    r"geplatzt|ausgezogen|getrennt|schluss|nicht mehr|kein\w*)\b"
+)
+"""Words that say an end without saying of what."""
+_STEM = 5
 _MULTIPLE = re.compile(
     "likes|speaks|allergic to|has|owns|knows|is|plays|eats|drinks|visited|can|has visited|wants"
     "|friends with|related to|diagnosed with|takes|uses|collects"
@@ -320,6 +340,8 @@ class _Judge:
         if finer:
             return self._replace(finer[0], "refined", active)
         contradicted = [item for item in active if self._contradicts(item)]
+        if not contradicted and self._proposal.ends:
+            contradicted = self._ended_by_words(active)
         replacement_type: ReplacementType = "changed"
         if self._proposal.relation == "corrects" and self._proposal.about is None:
             replacement_type = "corrected"
@@ -331,7 +353,8 @@ class _Judge:
             for item in contradicted[1:]:
                 if newest.message.is_before(item.message):
                     newest = item
-            if self._proposal.ends and not self._own.object and len(contradicted) > 1:
+            is_vague = self._proposal.ends and not _shared_words(self._proposal, newest.fact)
+            if is_vague and len(contradicted) > 1:
                 return _unclear(newest.fact, "it does not say which of them ended")
             return self._replace(newest, replacement_type, active)
         return Decision("add", "new")
@@ -346,8 +369,23 @@ class _Judge:
             and item.message.session == self._message.session
         )
 
+    def _ended_by_words(self, active: Sequence[Known]) -> list[Known]:
+        """Return the facts that an end means: those that share a word with it, or else all.
+
+        "Cancelled the flight" ends "plans: fly to Crete", and "quit my job" the only job.
+        """
+        same = []
+        for item in active:
+            other = _meaning_of(item.fact)
+            if other.is_positive and other.predicate == self._own.predicate:
+                same.append(item)
+        named = [item for item in same if _shared_words(self._proposal, item.fact)]
+        return named or (same if _END_WORDS.search(self._proposal.object) else [])
+
     def _contradicts(self, item: Known) -> bool:
         other = _meaning_of(item.fact)
+        if self._proposal.ends_subject:
+            return other.is_positive and other.predicate in _OF_THE_LIVING
         if not self._own.predicate or self._own.predicate != other.predicate:
             return False
         if self._own.is_positive != other.is_positive:
@@ -405,7 +443,9 @@ class _Judge:
         moment = self._proposal.valid_from or self._message.sent_at
         if self._is_ambiguous:
             return _unclear(fact, "the name means more than one person")
-        if self._proposal.relation == "unclear":
+        if self._proposal.is_restricted:
+            return Decision("add", "it is true for a time or in part, beside what is known")
+        if self._proposal.relation == "unclear" or self._proposal.is_doubtful:
             return _unclear(fact, "the proposal is not certain")
         if not fact.confirmed and is_less_trusted(self._source, fact.source):
             return _unclear(fact, "its source is less trusted")
@@ -448,6 +488,19 @@ class _Judge:
         if end < (start or self._message.sent_at):
             return _unclear(newer.fact, "it is not certain which of them is newer")
         return Decision("add", "it was true before", valid_to=end)
+
+
+def _shared_words(proposal: Proposal, fact: Fact) -> bool:
+    """Return whether two objects share the beginning of a word that carries meaning."""
+    own, other = (
+        {
+            word[:_STEM]
+            for word in content_words(text)
+            if len(word) > 2 and not _END_WORDS.match(word)
+        }
+        for text in (proposal.object, fact.object)
+    )
+    return bool(own & other)
 
 
 def _unclear(fact: Fact, reason: str) -> Decision:

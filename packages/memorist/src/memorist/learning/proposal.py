@@ -1,4 +1,4 @@
-"""A fact that an extractor or a model proposes, before it is compared with what is known."""
+"""A fact that the reader, the rules or a model proposes, before it is compared with what is known."""
 
 from __future__ import annotations
 
@@ -27,5 +27,8 @@ class Proposal:
     alias: str = ""  # another name of the subject: "the user's sister" for Clara
     confidence: float = 1.0
     evidence: tuple[int, ...] = ()  # message numbers of the session that was read
-    relation: Relation = "new"  # a model's proposal only
+    is_restricted: bool = False  # true for a time or in part: it stands beside what it contradicts
+    is_doubtful: bool = False  # what it contradicts stays, and a person decides
+    ends_subject: bool = False  # somebody died or left: nothing else about them is true any more
+    relation: Relation = "new"  # of a correction, or of a model's proposal
     about: str | None = None  # the id of the known fact that `relation` refers to

@@ -1,0 +1,135 @@
+"""The reader of facts: a small network of memorist's own that tags what a message says.
+
+Its weights are in the package `memorist-encoder`, beside those of the encoder, whose word vectors
+it shares. It reads at most `MAX_TOKENS` of a message, in windows.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from memorist.base.errors import SettingsError
+from memorist.learning.tagging import Tag, decode
+from memorist.search.onnx_embedder import package_folder, session_options, valid_text
+
+WINDOW_TOKENS = 200
+"""Tokens that are read at once, as in training: scripts/reader/samples.py."""
+MAX_TOKENS = 800
+"""Tokens of a message that are read. What follows is reported as unread."""
+BEFORE_TOKENS = 40
+BEFORE_CHARACTERS = 1_000
+_LETTERS_PER_TOKEN = 40
+_MODEL = "reader.onnx"
+_CHECKSUM = ""
+_SENTENCE_ENDS = (".", "!", "?", "\n")
+
+
+class _Network(NamedTuple):
+    tokenizer: Any
+    session: Any
+
+
+_loading = threading.Lock()
+
+
+def is_installed() -> bool:
+    """Return whether the weights of the reader are installed; they may still be damaged."""
+    folder = package_folder()
+    return folder is not None and (folder / _MODEL).is_file()
+
+
+def read(text: str, before: str = "") -> list[Tag]:
+    """Return the values that a message names; raise SettingsError if the weights are damaged.
+
+    before: the agent's message before it, which it may answer
+    """
+    network = _network()
+    tokenizer = network.tokenizer
+    encoded = tokenizer.encode(
+        valid_text(text[: MAX_TOKENS * _LETTERS_PER_TOKEN]), add_special_tokens=False
+    )
+    ids, offsets = encoded.ids, encoded.offsets
+    question = tokenizer.encode(valid_text(before[-BEFORE_CHARACTERS:]), add_special_tokens=False)
+    tags: list[Tag] = []
+    start = 0
+    while start < min(len(ids), MAX_TOKENS):
+        end = _window_end(text, offsets, start)
+        first = start == 0
+        outputs = _run(network, ids[start:end], question.ids[-BEFORE_TOKENS:] if first else [])
+        tags += decode(outputs, text, offsets[start:end])
+        start = end
+    return tags
+
+
+def is_read_whole(text: str) -> bool:
+    """Return whether a message has no more tokens than are read."""
+    if len(text) <= MAX_TOKENS:
+        return True
+    ids = _network().tokenizer.encode(valid_text(text), add_special_tokens=False).ids
+    return len(ids) <= MAX_TOKENS
+
+
+def _window_end(text: str, offsets: Sequence[tuple[int, int]], start: int) -> int:
+    """Return the token behind a window: at the end of a sentence, if one is in its second half."""
+    end = min(start + WINDOW_TOKENS, MAX_TOKENS)
+    if end >= len(offsets):
+        return len(offsets)
+    for place in range(end, start + WINDOW_TOKENS // 2, -1):
+        if text[offsets[place - 1][1] - 1] in _SENTENCE_ENDS:
+            return place
+    return end
+
+
+def _run(network: _Network, ids: Sequence[int], before: Sequence[int]) -> dict[str, Any]:
+    """Return the network's outputs for a message, without those for what was said before."""
+    import numpy as np
+
+    first = network.tokenizer.token_to_id("[CLS]")
+    last = network.tokenizer.token_to_id("[SEP]")
+    tokens = [first, *ids, last]
+    types = [0] * len(tokens)
+    if before:
+        tokens += [*before, last]
+        types += [1] * (len(before) + 1)
+    inputs = {
+        "input_ids": np.array([tokens], np.int64),
+        "attention_mask": np.ones((1, len(tokens)), np.int64),
+        "token_type_ids": np.array([types], np.int64),
+    }
+    names = [output.name for output in network.session.get_outputs()]
+    outputs = network.session.run(None, inputs)
+    return {name: output[0] for name, output in zip(names, outputs, strict=True)}
+
+
+def _network() -> _Network:
+    with _loading:
+        return _load()
+
+
+@functools.cache
+def _load() -> _Network:
+    folder = package_folder()
+    if folder is None or not (folder / _MODEL).is_file():
+        raise SettingsError(
+            where="facts", problem="the fact reader requires the package memorist-encoder"
+        )
+    try:
+        import onnxruntime
+        import tokenizers
+
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        options = session_options()
+        # Exact, and faster for texts of this length; takes 40 MB more.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        session = onnxruntime.InferenceSession(
+            str(folder / _MODEL), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # the libraries have no common error class
+        problem = f"the fact reader in {folder} cannot be loaded: {str(error)[:200]}"
+        raise SettingsError(where="facts", problem=problem) from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return _Network(tokenizer, session)

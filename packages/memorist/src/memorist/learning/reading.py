@@ -1,0 +1,105 @@
+"""Read the turns of a conversation without a model: by the reader, or by rules where it is missing."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memorist.base.errors import SettingsError
+from memorist.learning import reader, rules
+from memorist.learning.checks import Refused, check
+from memorist.learning.guards import (
+    foreign_parts,
+    is_imagined,
+    names_a_secret,
+    sentence_at,
+    states_nothing,
+)
+from memorist.learning.proposal import Proposal
+from memorist.learning.source_message import SourceMessage
+from memorist.learning.statements import make_proposals
+from memorist.learning.tagging import Tag
+
+MIN_CONFIDENCE = 0.35
+"""Of a value. Chosen on the development set of the reader's training."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The facts that turns propose, and how many were refused for each reason."""
+
+    proposals: list[Proposal] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """The counts, as they are stored with the model call."""
+        counts: dict[str, Any] = {"facts": len(self.proposals)}
+        if self.refused:
+            counts["refused"] = dict(sorted(self.refused.items()))
+        return counts
+
+
+def read_turns(turns: Sequence[SourceMessage], earlier: Sequence[SourceMessage] = ()) -> Reading:
+    """Return what people say of themselves in turns; agents and documents are not read.
+
+    earlier: the turns before, whose last one the first turn may answer
+    """
+    reading = Reading()
+    before = [*earlier[-1:], *turns]
+    offset = len(before) - len(turns)
+    for place, turn in enumerate(turns):
+        if turn.speaker == "agent":
+            continue
+        if turn.is_document:
+            reading.refused["too long"] += 1
+            continue
+        previous = before[place + offset - 1] if place + offset else None
+        question = previous.text if previous and previous.speaker == "agent" else ""
+        tags = personal_values(turn.text, question)
+        for proposal in make_proposals(turn.text, tags, turn.sent_at, question, turn.speaker):
+            try:
+                reading.proposals.append(check(replace(proposal, evidence=(turn.seq,)), [turn]))
+            except Refused as refusal:
+                reading.refused[str(refusal)] += 1
+    return reading
+
+
+def personal_values(text: str, before: str = "") -> list[Tag]:
+    """Return the values in a message that are the user's own words about what is so."""
+    if states_nothing(text):
+        return []
+    foreign = foreign_parts(text)
+    return [
+        tag
+        for tag in _values(text, before)
+        if not any(start < tag.end and tag.start < end for start, end in foreign)
+        and _is_meant(tag, sentence_at(text, tag.start))
+    ]
+
+
+def _is_meant(tag: Tag, sentence: str) -> bool:
+    """Return whether a sentence says what is so, and nothing that should be kept secret."""
+    if tag.slot == "remember":  # the user asks for it
+        return True
+    return not names_a_secret(sentence) and (tag.slot == "instruction" or not is_imagined(sentence))
+
+
+def _values(text: str, before: str) -> list[Tag]:
+    """Return what the reader finds, and what the rules find beside it."""
+    tags: list[Tag] = []
+    if reader.is_installed():
+        try:
+            tags = reader.read(text, before)
+        except SettingsError as error:  # `doctor` reports it, too
+            _log.warning("%s Only the built-in rules read.", error)
+    tags = [tag for tag in tags if tag.confidence >= MIN_CONFIDENCE]
+    return tags + [
+        tag
+        for tag in rules.read(text)
+        if not any(tag.start < other.end and other.start < tag.end for other in tags)
+    ]

@@ -1,0 +1,1 @@
+"""Training of the fact reader; `scripts/train_reader.py` is its command."""
