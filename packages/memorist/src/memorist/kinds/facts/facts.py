@@ -73,7 +73,9 @@ from memorist.kinds.facts.fact import (
     subject_name,
 )
 from memorist.kinds.facts.profile import profile_section, profile_text, read_profile
+from memorist.kinds.facts.replaced import find_replaced
 from memorist.kinds.kind import ChangeSubject, Check, Kind, Table
+from memorist.kinds.newer_statement import MessageName, NewerStatement
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
@@ -635,6 +637,13 @@ class Facts(Kind):
             id: [(message.session, message.seq) for message in messages]
             for id, messages in read_evidence(tx, ids).items()
         }
+
+    @classmethod
+    def replaced_messages(
+        cls, tx: Transaction, user: str | None, messages: Collection[MessageName], now: int
+    ) -> Mapping[MessageName, NewerStatement]:
+        """Return the messages that state only replaced facts, and what is true instead."""
+        return find_replaced(tx, user, messages, now)
 
     @classmethod
     def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:
