@@ -620,8 +620,10 @@ class Facts(Kind):
         return Page(self._read(work, allow_replica=True))
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return the profile of the scope's user."""
-        return None if self._owner.user is None else profile_section(tx, self._owner.user)
+        """Return the profile of the scope's user, what matters for the message first."""
+        if self._owner.user is None:
+            return None
+        return profile_section(tx, self._owner.user, ask.message)
 
     @staticmethod
     def hit_origin(hit: Hit, scope: RecallScope) -> str:
