@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from memorist.base import clock
 from memorist.base.wording import date_in_words
-from memorist.kinds.facts.chain import find_fact
 from memorist.kinds.facts.fact import COLUMNS, FactRow, fact_rows, read_evidence
 from memorist.kinds.newer_statement import MessageName, NewerStatement
 from memorist.storage.database import Transaction
@@ -55,7 +54,7 @@ def find_replaced(
             ),
         )
         for message, rows in replaced.items()
-        if rows
+        if rows and all(row.id in newest for row in rows)
     }
 
 
@@ -78,19 +77,20 @@ def _is_true(row: FactRow, now: int) -> bool:
 
 def _find_newest(tx: Transaction, replaced: Sequence[FactRow]) -> Mapping[str, FactRow]:
     """Return the last fact of those that replaced each other, for each of some replaced facts."""
-    known: dict[str, FactRow] = {row.id: row for row in replaced}
-    newest: dict[str, FactRow] = {}
-    for row in replaced:
-        last = row
-        passed = {row.id}
-        while last.replaced_by is not None and last.replaced_by not in passed:
-            next_row = known.get(last.replaced_by) or find_fact(tx, last.replaced_by)
-            if next_row is None:
-                break
-            known[next_row.id] = last = next_row
-            passed.add(next_row.id)
-        newest[row.id] = last
-    return newest
+    sent = {
+        row.id: tx.send(
+            f"""with recursive newer (id, replaced_by) as (
+                    select id, replaced_by from facts where tenant = :tenant and id = :id
+                    union
+                    select facts.id, facts.replaced_by from newer cross join facts
+                    where facts.tenant = :tenant and facts.id = newer.replaced_by)
+                select {COLUMNS} from facts where tenant = :tenant
+                and replaced_by is null and id in (select id from newer)""",
+            id=row.id,
+        )
+        for row in replaced
+    }
+    return {id: row for id, result in sent.items() for row in fact_rows(result.rows())}
 
 
 def _in_words(row: FactRow, newest: FactRow) -> str:
