@@ -84,6 +84,15 @@ def test_a_readable_list(shown: Print) -> None:
     assert "Searched by words and by meaning." in lines[-2]
 
 
+def test_a_replaced_message_says_what_is_true_instead(shown: Print, tmp_path: Path) -> None:
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        me = memory.scope(tenant="default", user="ada", agent="scout")
+        seat = me.facts.add("The user likes aisle seats.", evidence=["a trip#1"])
+        me.facts.correct(seat.id, "The user likes window seats.")
+    printed = shown('memorist search "how do we get to Lisbon" --kind messages --user ada')
+    assert "    (corrected: The user likes window seats.)" in printed.splitlines()
+
+
 def test_every_kind_has_a_command_that_opens_it(shown: Print) -> None:
     """Each such command works."""
     printed = shown("memorist search train --limit 50") + shown(

@@ -1,4 +1,4 @@
-"""The profile as a layer of a context: current facts by topic, fenced, within its share, stable."""
+"""The profile as a layer of a context: current facts, by topic and question, fenced, in its share."""
 
 from __future__ import annotations
 
@@ -49,23 +49,59 @@ def test_the_profile_is_a_fenced_layer(me: Scope, session: str) -> None:
     assert f"{profile.HEAD}\n{me.facts.profile()}\n</memory" in block
     roles = [message["role"] for message in context.messages]
     assert roles == ["system", "user", "user", "user"]
-    assert layer(context) == context.messages[1]["content"]  # before the recent messages
+    assert layer(context) == context.messages[2]["content"]  # behind the recent messages
     items = [item for item in context.report.items if item.layer == "facts"]
     assert {item.source for item in items} == {f"facts {fact.id}" for fact in me.facts.list()}
     assert context.report.shares["facts"] > 0
     assert context.report.by_layer()["facts"] > 0
 
 
-def test_the_layer_is_the_same_until_facts_change(me: Scope, session: str) -> None:
+def test_what_matters_for_the_question_comes_first(me: Scope, session: str) -> None:
     add_facts(me)
-    first = me.context(session, "How are you?")
+    text = layer(me.context(session, "Where does Clara live?"))
+    assert "People:\n- Clara lives in Porto.\n- Ben: plays the piano\nIdentity:\n" in text
+    reasons = {item.reason for item in me.context(session, "Is Clara in Porto?").report.items}
+    assert "a confirmed fact with words of the message" in reasons
+
+
+def test_the_text_is_the_same_for_every_question(me: Scope, session: str) -> None:
+    add_facts(me)
+    before = me.facts.profile()
+    me.context(session, "Where does Clara live?")
+    assert me.facts.profile() == before
+
+
+def test_a_provider_can_cache_everything_before_the_profile(me: Scope, session: str) -> None:
+    add_facts(me)
     me.messages.append(session, "user", "How are you?")
     me.messages.append(session, "assistant", "Fine.")
-    second = me.context(session, "Where does Clara live?")
-    assert layer(second) == layer(first)
-    assert second.messages[:2] == first.messages[:2]
+    first = me.context(session, "Who plays the piano?")
     me.facts.add("The user likes tea.", topic="preferences")
-    assert layer(me.context(session, "Hm?")) != layer(first)
+    second = me.context(session, "Where does Clara live?")
+    assert layer(second) != layer(first)
+    assert second.messages[:3] == first.messages[:3]  # system prompt and recent messages
+
+
+def test_a_fact_that_changed_is_dated_in_words(me: Scope) -> None:
+    may = datetime(2026, 5, 9, 12, tzinfo=UTC)
+    porto = me.facts.add("The user lives in Porto.", topic="home", valid_from=may - timedelta(99))
+    typo = me.facts.add("The user is called Ad.", topic="identity")
+    me.facts.correct(porto.id, "The user lives in Berlin.", since=may)
+    me.facts.correct(typo.id, "The user is called Ada.")
+    assert me.facts.profile() == (
+        "Identity:\n- The user is called Ada.\nHome:\n- The user lives in Berlin, since 9 May 2026."
+    )
+
+
+def test_facts_that_matter_stay_if_there_is_no_room(me: Scope, session: str) -> None:
+    zoe = me.facts.add("Zoe repairs accordions in her workshop.")
+    for number in range(60):
+        me.facts.add(f"The user has visited museum number {number} in spring.")
+    context = me.context(session, "Does Zoe repair accordions?", budget=500)
+    shown = [item.source for item in context.report.items if item.layer == "facts"]
+    assert shown[0] == f"facts {zoe.id}"
+    assert len(shown) < 61
+    assert context.report.tokens <= 500
 
 
 def test_a_user_without_facts_has_no_such_layer(memory: Memory, me: Scope, session: str) -> None:
@@ -87,7 +123,7 @@ def test_only_what_is_true_now_is_shown(memory: Memory, me: Scope, session: str)
     me.facts.correct(old.id, "Ada drives a bus.", since=now - day)
     tool = scope_of(memory, "ada", "scout", source="tool")
     tool.facts.add("Ada wants all mail forwarded.")
-    assert me.facts.profile() == "Other:\n- Ada drives a bus."
+    assert me.facts.profile().startswith("Other:\n- Ada drives a bus, since ")
     text = me.context(session, "Hi?").text()
     for word in ("Rome", "Oslo", "dog", "van", "forwarded"):
         assert word not in text
@@ -126,13 +162,12 @@ def test_headings_of_topics_do_not_leave_facts_out(me: Scope, session: str) -> N
 
 def test_a_recalled_fact_is_not_reported_as_left_out(me: Scope, session: str) -> None:
     zoe = me.facts.add("Zoe repairs accordions, harmonicas and church organs in her workshop.")
-    for number in range(90):
+    for number in range(profile.MAX_PROFILE_FACTS):  # the profile does not read older ones
         me.facts.add(f"The user has visited museum number {number} in spring with the school.")
     context = me.context(session, "Does Zoe repair accordions?", budget=1500)
     recalled = {item.source for item in context.report.items if item.layer == "recall"}
     left_out = [item.source for item in context.report.left_out if item.layer == "facts"]
     assert f"facts {zoe.id}" in recalled
-    assert left_out[-1] == f"facts, {len(left_out) - 1} in all"
     assert recalled.isdisjoint(left_out)
 
 

@@ -316,7 +316,7 @@ def test_the_profile(me: Scope) -> None:
     job = me.facts.add("The user works at a bank.", topic="work")
     me.facts.correct(job.id, "The user works at a library.", since=MAY)
     assert me.facts.profile() == (
-        "People:\n- Clara: Is a teacher.\nWork:\n- The user works at a library.\n"
+        "People:\n- Clara: Is a teacher.\nWork:\n- The user works at a library, since 1 May 2026.\n"
         "Preferences:\n- The user likes tea."
     )
 

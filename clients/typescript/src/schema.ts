@@ -3937,6 +3937,8 @@ export type Hit = {
     near: number | null;
     /** Same */
     same: number;
+    /** Newer Statement */
+    newer_statement: string;
 };
 /**
  * Interaction

@@ -57,6 +57,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           </button>
         )}
       </p>
+      {hit.newer_statement && <p className="quiet">({hit.newer_statement})</p>}
       {hit.after && <p className={css.hitBeside}>{hit.after.slice(0, NEIGHBOUR_CHARACTERS)}</p>}
       <footer>
         <details>

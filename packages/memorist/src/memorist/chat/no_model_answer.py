@@ -65,4 +65,5 @@ def _line(hit: Hit, query_words: list[str], session: str) -> str:
     else:
         where = f"{hit.kind}, {hit.title}" if hit.title else hit.kind
         text = text.removeprefix(f"{hit.title}: ")
-    return f"{hit.at:%Y-%m-%d} ({where}): {text}"
+    newer = f" ({hit.newer_statement})" if hit.newer_statement else ""
+    return f"{hit.at:%Y-%m-%d} ({where}): {text}{newer}"

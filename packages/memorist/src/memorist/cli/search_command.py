@@ -90,6 +90,9 @@ def _hit_lines(
     inner_width = width - len(INDENT)
     for line in _snippet_lines(hit.text, query_words, inner_width):
         yield INDENT + line
+    if hit.newer_statement:
+        for line in wrap(plain(f"({hit.newer_statement})"), inner_width):
+            yield INDENT + line
     yield INDENT + styled(open_command(hit, arguments.tenant, arguments.user), "dim")
     if arguments.why:
         for line in _explanation(hit, inner_width):

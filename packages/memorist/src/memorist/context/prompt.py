@@ -1,9 +1,10 @@
 """Write one context: give each layer its share of the budget, and report the pieces of each layer.
 
 The parts that change least come first, so that a provider's prompt cache can serve the start: the
-system prompt with the agent's own memory and notes, the summary, the facts, the references that no
-visible message mentions, the recent messages. Text that changes each time comes last: references for
-which there was no room before, state, whiteboard, recalled memories, the new message.
+system prompt with the agent's own memory and notes, the summary, the references that no visible
+message mentions, the recent messages. Text that changes each time comes last: references for which
+there was no room before, state, whiteboard, the facts in the order that suits the new message,
+recalled memories, the new message.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SECTION_FRAME_TOKENS = 24  # an estimate for the heading or the fence of a secti
 FENCE_TOKENS = size(PromptMessage("user", render.fence("")))  # a message with a fence of its own
 LAYER_NAMES = [layer.name for layer in LAYERS]
 SECTION_LAYERS = ("private", "notes", "summary", "facts", "state", "whiteboard")
-VOLATILE_LAYERS = ("older references", "state", "whiteboard", "recall")
+VOLATILE_LAYERS = ("older references", "state", "whiteboard", "facts", "recall")
 DROP_ORDER = ("whiteboard", "state", "facts", "fragment", "notes", "private", "summary")
 """The layers to drop, one by one, if the budget is too small even for the chosen pieces."""
 
@@ -353,8 +354,6 @@ class PromptWriter:
         messages = [PromptMessage("system", self._system_text())]
         if summary := self.written.get("summary"):
             messages.append(PromptMessage("system", render.fence(summary)))
-        if facts := self.written.get("facts"):
-            messages.append(PromptMessage("user", render.fence(facts)))
         if references := self.written.get("references"):
             messages.append(PromptMessage("user", references))
         window_messages = [line.message for line in recent]

@@ -17,6 +17,7 @@ from memorist.content import message_content, placeholder
 from memorist.kinds import KINDS, scope_search
 from memorist.kinds.entries.entry import list_item
 from memorist.kinds.kind import Kind, Owner, Services
+from memorist.kinds.newer_statement import message_name
 from memorist.kinds.refs import Refs
 from memorist.kinds.refs.reference import INACTIVE_ROLE
 from memorist.kinds.section import (
@@ -188,7 +189,14 @@ def relevant_hits(services: Services, owner: Owner, ask: Ask, before: int | None
         lambda tx: scope_search.finish_search(tx, services, owner, query, CANDIDATES),
         allow_replica=True,
     )
-    return _about(ranked.hits, query)
+    about = _about(ranked.hits, query)
+    newer = {
+        name
+        for hit in about
+        if (said := ranked.newer.get((hit.id, hit.seq)))
+        for name in said.messages
+    }
+    return [hit for hit in ranked.hits if hit in about or message_name(hit) in newer]
 
 
 def recalled_text(
@@ -362,6 +370,8 @@ def _piece(hit: Hit, scope: RecallScope, question_words: Sequence[str]) -> Piece
     # The origin is stored text: it must not contain a line break or a bracket.
     origin = placeholder.one_line(placeholder.neutralize(kind.hit_origin(hit, scope)))
     label = ", ".join(part for part in (hit.at.date().isoformat(), origin) if part)
+    if hit.newer_statement:
+        label += f"; {placeholder.one_line(placeholder.neutralize(hit.newer_statement))}"
     text = list_item(kind.hit_text(hit, question_words, PIECE_TOKENS), f"[{label}] ")
     cost = tokens.estimate(text + "\n")
     return Piece(source(hit, scope.session), text, cost, reason(hit), hit.score)

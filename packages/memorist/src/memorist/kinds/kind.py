@@ -24,6 +24,7 @@ from memorist.storage.writer import Change, RowKey
 if TYPE_CHECKING:
     from memorist.base.settings import Settings
     from memorist.kinds.extra_tools import ExtraTools
+    from memorist.kinds.newer_statement import MessageName, NewerStatement
     from memorist.kinds.section import Ask, RecallScope, Section
     from memorist.kinds.tool import Tool, ToolOutput
     from memorist.models import Model, Models
@@ -233,6 +234,16 @@ class Kind:
         cls, tx: Transaction, ids: Sequence[str]
     ) -> Mapping[str, Collection[tuple[str, int]]]:
         """Return the messages that records come from: session and number, by the record's id."""
+        return {}
+
+    @classmethod
+    def replaced_messages(
+        cls, tx: Transaction, user: str | None, messages: Collection[MessageName], now: int
+    ) -> Mapping[MessageName, NewerStatement]:
+        """Return those of some messages that say what was replaced, and what is true instead.
+
+        user: the user whose messages they are, if known
+        """
         return {}
 
     @classmethod

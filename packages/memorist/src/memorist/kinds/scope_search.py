@@ -13,6 +13,14 @@ from datetime import datetime
 from memorist.base import canonical, clock, limits
 from memorist.base.errors import ModelError, SettingsError
 from memorist.kinds.kind import Owner, Services, own_session
+from memorist.kinds.newer_statement import (
+    MessageName,
+    NewerStatement,
+    message_name,
+    missing_messages,
+    put_newer_first,
+    with_newer_words,
+)
 from memorist.kinds.page import Page
 from memorist.kinds.trust import FOREIGN
 from memorist.search import query as query_steps
@@ -65,6 +73,8 @@ class RankedHits:
 
     hits: list[Hit]
     facts: list[Hit]
+    newer: Mapping[MessageName, NewerStatement] = field(default_factory=dict)
+    """The messages to rank below a newer one; none if the question is about the past."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ def search(services: Services, owner: Owner, request: SearchRequest) -> SearchRe
         question = started.question.for_embedding
         hits, outcome = rerank(reranker, question, ranked.hits)
         facts, _ = rerank(reranker, question, ranked.facts)
-        ranked = RankedHits(hits, facts)
+        ranked = replace(ranked, hits=put_newer_first(hits, ranked.newer), facts=facts)
         legs = {**legs, "reranker": outcome}
     hits = [hit for hit in ranked.hits[:limit] if hit.score >= min_score]
     # If there are enough hits, a fact is at least as likely to be wanted as the last of them.
@@ -184,12 +194,47 @@ def finish_search(
         hits = _rank_by_kind(tx, services, hits)[:limit]
     else:
         hits = query_steps.run_query(tx, services.findables, query, limit)
+    newer = _newer_statements(tx, services, query, hits)
+    hits = with_newer_words(hits, newer)
+    if query.question.past:
+        newer = {}
+    hits = _with_newer_messages(tx, services, query, hits, newer)[:limit]
     facts = query_steps.run_separate_query(tx, services.findables, query, MAX_FACTS + EXTRA_FACTS)
     facts = _rank_by_kind(tx, services, facts)[:MAX_FACTS]
     return RankedHits(
         _reviewed(tx, services, owner, hits),
         _reviewed(tx, services, owner, facts),
+        newer,
     )
+
+
+def _newer_statements(
+    tx: Transaction, services: Services, query: Query, hits: Sequence[Hit]
+) -> Mapping[MessageName, NewerStatement]:
+    """Return what is true instead of what some hits say, for those that were replaced."""
+    messages = [name for hit in hits if (name := message_name(hit))]
+    now = tx.now if query.question.now is None else query.question.now
+    newer: dict[MessageName, NewerStatement] = {}
+    for kind in services.kinds.values():
+        newer |= kind.replaced_messages(tx, query.filter.user, messages, now)
+    return newer
+
+
+def _with_newer_messages(
+    tx: Transaction,
+    services: Services,
+    query: Query,
+    hits: Sequence[Hit],
+    newer: Mapping[MessageName, NewerStatement],
+) -> list[Hit]:
+    """Return hits with the messages that replaced some of them, each before what it replaced."""
+    added: dict[MessageName | None, Hit] = {}
+    for names in missing_messages(hits, newer):
+        messages = query_steps.read_messages(tx, services.findables, query, names)
+        if messages:
+            newest = max(messages, key=lambda hit: (hit.at, hit.id, hit.seq))
+            added[message_name(newest)] = newest
+    return put_newer_first([*hits, *added.values()], newer)
 
 
 def _rank_by_kind(tx: Transaction, services: Services, hits: Sequence[Hit]) -> list[Hit]:

@@ -75,6 +75,7 @@ class Hit:
     after: str = ""
     near: float | None = None  # cosine of question and text, if both have a vector
     same: int = 0  # near-duplicates that were folded into this hit
+    newer_statement: str = ""  # what is true instead, if what the message says was replaced
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,72 @@ def run_separate_query(
     return run_query(tx, findables, replace(query, matches=matches), limit)
 
 
+def read_messages(
+    tx: Transaction,
+    findables: Mapping[str, Findable],
+    query: Query,
+    messages: Collection[tuple[str, int]],
+) -> list[Hit]:
+    """Return messages by session and number that ranking did not find, if the search may see them.
+
+    Their score is 0: they are wanted because of another hit.
+    """
+    findable = findables["messages"]
+    filter = query.filter
+    sent = [
+        (id, seq, findable.send_between(tx, id, seq - query.hit_reach, seq + query.hit_reach))
+        for id, seq in messages
+    ]
+    hits = []
+    for id, seq, result in sent:
+        documents: dict[int, SearchDocument] = {}
+        for document in documents_of(findable, result.rows()):
+            documents.setdefault(document.seq, document)  # the first part of a long message
+        message = documents.get(seq)
+        if message is not None and _passes(message, filter, tx.now):
+            before = documents.get(seq - 1)
+            after = documents.get(seq + 1)
+            hits.append(
+                Hit(
+                    kind=message.kind,
+                    id=id,
+                    seq=seq,
+                    text=message.text,
+                    at=clock.to_datetime(message.at),
+                    score=0.0,
+                    author=message.author,
+                    role=message.role,
+                    title=message.title,
+                    session=message.session,
+                    before=before.text if before else "",
+                    after=after.text if after else "",
+                )
+            )
+    return hits
+
+
+def _passes(document: SearchDocument, filter: SearchFilter, now: int) -> bool:
+    """Return whether a document that was read by its name passes a filter."""
+    return (
+        _is_shared_with(document, filter, now)
+        and filter.place is None
+        and (filter.user is None or document.user in (None, filter.user))
+        and (filter.kinds is None or document.kind in filter.kinds)
+        and (filter.session is None or document.session == filter.session)
+        and (filter.since is None or document.at >= filter.since)
+        and (filter.until is None or document.at < filter.until)
+    )
+
+
+def _is_shared_with(document: SearchDocument, filter: SearchFilter, now: int) -> bool:
+    """Return whether a document is unexpired and the agent of a search may see it."""
+    return (
+        (document.expires_at is None or document.expires_at > now)
+        and (filter.agent is None or document.agent in (None, filter.agent))
+        and (filter.boards is None or document.board in (None, *filter.boards))
+    )
+
+
 class _HitReader:
     """Reads the records of hits."""
 
@@ -314,13 +381,8 @@ class _HitReader:
         return hits
 
     def _is_visible(self, document: SearchDocument, place: ViewPlace) -> bool:
-        filter = self._query.filter
-        return (
-            document.owner == self._query.view.owner(place)
-            and (document.expires_at is None or document.expires_at > self._tx.now)
-            and (filter.agent is None or document.agent in (None, filter.agent))
-            and (filter.boards is None or document.board in (None, *filter.boards))
-        )
+        is_same_owner = document.owner == self._query.view.owner(place)
+        return is_same_owner and _is_shared_with(document, self._query.filter, self._tx.now)
 
     def _hit(
         self,

@@ -37,6 +37,13 @@ _FIRST = _compile(
     "zuerst|als erste[rs]|erste[mnrs]?|erstmals|anfangs|am anfang|zu beginn|ursprünglich",
     "früheste[mnrs]?",
 )
+_PAST = _compile(
+    "used to|previous(?:ly)?|former(?:ly)?|before|earlier|back then|in the past",
+    r"(?:did|was|were) (?:\w+ ){1,3}?(?:liv|work|stay|study)(?:e|ing)?",
+    "original(?:ly)?|initial(?:ly)?|ursprünglich|anfangs",
+    "früher(?:e[mnrs]?)?|damals|vorher(?:ige[mnrs]?)?|zuvor|bevor|ehemal(?:s|ige[mnrs]?)|einst",
+    "(?:lebt|wohnt|arbeitet)e(?:n|st|t)?|gelebt|gewohnt|gearbeitet",
+)
 _MANY = _compile(
     "how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of",
     r"order of|in what order|which of|what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+",
@@ -129,11 +136,22 @@ class Question:
     phrases: tuple[tuple[str, ...], ...] = ()
     recent: bool = False
     first: bool = False
+    past: bool = False  # asks how something was, not how it is
     many: bool = False
     own: bool = False
     about_answers: bool = False
     about_questions: bool = False  # asks for something that was asked before
     now: int | None = None
+
+    @property
+    def wants_newest(self) -> bool:
+        """Whether a newer answer is better than an older one: it is about the present of the asker.
+
+        What two other people did and said is usually about a past event, so those questions are
+        excluded unless they ask for the latest.
+        """
+        is_present = not self.past and not self.first
+        return (self.own or self.recent) and is_present and not self.about_answers
 
 
 def parse_question(
@@ -150,21 +168,25 @@ def parse_question(
     """
     moment = clock.to_datetime(now) if isinstance(now, int) else now
     named_authors, names, bare = _authors(text, authors)
+    spans = tuple(parse_times(text, moment))
+    asked_at = None if moment is None else int(moment.timestamp() * clock.SECOND)
+    ended = asked_at is not None and any(span.end <= asked_at for span in spans)
     return Question(
         text=text,
         words=tuple(terms or words.query_words(text)),
         for_embedding=bare,
         authors=named_authors,
         names=names,
-        spans=tuple(parse_times(text, moment)),
+        spans=spans,
         phrases=_phrases(text),
         recent=bool(_RECENT.search(text)),
         first=bool(_FIRST.search(text)),
+        past=ended or bool(_PAST.search(text)),
         many=bool(_MANY.search(text)),
         own=bool(_OWN.search(text)),
         about_answers=bool(_ABOUT_ANSWERS.search(text)),
         about_questions=bool(_ABOUT_QUESTIONS.search(text)),
-        now=None if moment is None else int(moment.timestamp() * clock.SECOND),
+        now=asked_at,
     )
 
 

@@ -29,6 +29,13 @@ SAME_SESSION_WEIGHT = -0.5
 for many things: their answers are usually spread over several sessions."""
 
 
+NEWEST_AMONG = 5
+"""Only one of so many best candidates can be the newest answer to a question about the present."""
+MIN_SHARE_OF_WORDS = 0.75
+"""It contains at least this share of the words of the question that the best candidate contains."""
+MIN_SHARE_OF_CHANCE = 0.2
+"""It is wanted with at least this share of the probability of the best candidate."""
+
 MIN_CONTRIBUTION = 0.001
 """Smaller contributions of features are left out of the explanation of a hit."""
 
@@ -107,6 +114,11 @@ def rank(
     # No candidate may be likelier than the one before it.
     probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
     probability = dict(zip(places, probabilities.tolist(), strict=True))
+    if question.wants_newest and places:
+        newest = _newest_like_the_first(places, candidates, probability, measured)
+        probability[newest] = probability[places[0]]
+        places.remove(newest)
+        places.insert(0, newest)
     return (
         Ranked(
             place,
@@ -117,6 +129,40 @@ def rank(
         )
         for place, same in _fold_duplicates(candidates, places, keep_all=question.many)
     )
+
+
+def _newest_like_the_first(
+    places: Sequence[int],
+    candidates: Candidates,
+    probability: Mapping[int, float],
+    measured: Mapping[str, Array],
+) -> int:
+    """Return the place of the newest candidate that answers like the first one, or the first.
+
+    People say again what has changed, in similar words: "I own three bikes", later "four bikes".
+    Such a candidate is a newer message of the same author in another session. It contains nearly as
+    many words of the question, and is not much less likely to be wanted.
+    """
+    first = places[0]
+    coverage = measured["coverage"]
+    if candidates.keys[first].kind != "messages" or not coverage[first]:
+        return first
+
+    def answers_alike(place: int) -> bool:
+        key = candidates.keys[place]
+        return bool(
+            key.kind == "messages"
+            and key.id != candidates.keys[first].id
+            and candidates.at[place] > candidates.at[first]
+            and candidates.roles[place] == candidates.roles[first]
+            and candidates.authors[place] == candidates.authors[first]
+            and coverage[place] >= MIN_SHARE_OF_WORDS * coverage[first]
+            and probability[place] >= MIN_SHARE_OF_CHANCE * probability[first]
+            and not candidates.question_words[place]  # it does not only ask
+        )
+
+    alike = [place for place in places[1:NEWEST_AMONG] if answers_alike(place)]
+    return max(alike, key=candidates.at.__getitem__, default=first)
 
 
 def _sort_by_score(candidates: Candidates, scores: Array) -> list[int]:

@@ -73,7 +73,9 @@ from memorist.kinds.facts.fact import (
     subject_name,
 )
 from memorist.kinds.facts.profile import profile_section, profile_text, read_profile
+from memorist.kinds.facts.replaced import find_replaced
 from memorist.kinds.kind import ChangeSubject, Check, Kind, Table
+from memorist.kinds.newer_statement import MessageName, NewerStatement
 from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
@@ -618,8 +620,10 @@ class Facts(Kind):
         return Page(self._read(work, allow_replica=True))
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return the profile of the scope's user."""
-        return None if self._owner.user is None else profile_section(tx, self._owner.user)
+        """Return the profile of the scope's user, what matters for the message first."""
+        if self._owner.user is None:
+            return None
+        return profile_section(tx, self._owner.user, ask.message)
 
     @staticmethod
     def hit_origin(hit: Hit, scope: RecallScope) -> str:
@@ -635,6 +639,13 @@ class Facts(Kind):
             id: [(message.session, message.seq) for message in messages]
             for id, messages in read_evidence(tx, ids).items()
         }
+
+    @classmethod
+    def replaced_messages(
+        cls, tx: Transaction, user: str | None, messages: Collection[MessageName], now: int
+    ) -> Mapping[MessageName, NewerStatement]:
+        """Return the messages that state only replaced facts, and what is true instead."""
+        return find_replaced(tx, user, messages, now)
 
     @classmethod
     def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:

@@ -214,6 +214,7 @@ def _text_result(hit: Hit, terms: Sequence[str], known: Mapping[str, str]) -> To
         "by": hit.author or (hit.role if hit.kind == "messages" else ""),
         "thread_id": hit.session,
         "created_at": _timestamp(hit.at),
+        "replaced": placeholder.neutralize(hit.newer_statement),
         "more": _MORE_HINTS.get(hit.kind, "") if part != hit.text else "",
     }
     return {name: value for name, value in result.items() if value}
