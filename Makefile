@@ -14,7 +14,7 @@ MCP_PACKAGES = suites
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs dist release test test-all test-cluster test-h2 test-oracle check generate audit screens pictures chaos attack test-container test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
+.PHONY: serve site docs dist release test test-all test-cluster test-h2 test-oracle check generate audit screens pictures chaos attack test-container test-llm bench soak bench-recall learn train-encoder train-reader setup tests test-tools node mcp-packages system-packages deployment-tools uv pytest test-page test-site client pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -105,6 +105,12 @@ train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/
 	@$(UV) sync --frozen --quiet --inexact --group train
 	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
 	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
+
+train-reader: tests ## Train the fact reader into the folder OUT (scripts/train_reader.py explains DATA); without a GPU: ARGS="--device cpu"
+	@$(UV) sync --frozen --quiet --inexact --group train
+	PYTHONPATH=scripts $(RUN) python scripts/train_reader.py prepare $(DATA) $(OUT)/prepared
+	for seed in 1 2 3 4 5 6; do PYTHONPATH=scripts $(RUN) python scripts/train_reader.py train $(OUT)/prepared $(OUT) --seed $$seed $(ARGS) || exit 1; done
+	PYTHONPATH=scripts $(RUN) python scripts/train_reader.py join $(OUT)/prepared $(OUT) $(ARGS)
 
 bench-recall: tests ## Measure search with `memorist eval`; DATA is a benchmark file or a folder of them, ARGS more options
 	$(RUN) memorist eval $(or $(wildcard $(DATA)/*.json.gz),$(DATA)) --out .cache/eval $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import sys
 import threading
@@ -18,6 +19,8 @@ import pytest
 from memorist import Memory, Settings
 from memorist.cli import doctor
 from memorist.cli.main import main
+from memorist.learning import reader
+from memorist.search import onnx_embedder
 from memorist.storage import migrate
 from memorist.testing import ScriptedModel
 from testkit.clock import Now
@@ -305,3 +308,19 @@ def test_a_summary_that_was_given_up(look: Doctor, open_memory: Callable[..., Me
 def test_an_unknown_setting(look: Doctor) -> None:
     status, result = look(make=False, modell="x")
     assert (status, list(result)) == (1, ["settings"])
+
+
+def test_a_damaged_fact_reader(
+    look: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed_encoder: None
+) -> None:
+    folder = onnx_embedder.package_folder()
+    assert folder is not None
+    damaged = tmp_path / "memorist_encoder"
+    shutil.copytree(folder, damaged)
+    (damaged / "reader.onnx").write_bytes(b"damaged")
+    monkeypatch.setattr(reader, "package_folder", lambda: damaged)
+    reader.forget_network()
+    status, result = look()
+    reader.forget_network()
+    assert (status, result["facts"][0]["state"]) == (1, "problem")
+    assert "memorist-encoder" in result["facts"][0]["todo"]

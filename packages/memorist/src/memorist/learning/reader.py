@@ -7,13 +7,20 @@ it shares. It reads at most `MAX_TOKENS` of a message, in windows.
 from __future__ import annotations
 
 import functools
+import hashlib
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from memorist.base.errors import SettingsError
 from memorist.learning.tagging import Tag, decode
-from memorist.search.onnx_embedder import package_folder, session_options, valid_text
+from memorist.search.onnx_embedder import (
+    is_own_encoder,
+    package_folder,
+    session_options,
+    valid_text,
+)
 
 WINDOW_TOKENS = 200
 """Tokens that are read at once, as in training: scripts/reader/samples.py."""
@@ -23,7 +30,7 @@ BEFORE_TOKENS = 40
 BEFORE_CHARACTERS = 1_000
 _LETTERS_PER_TOKEN = 40
 _MODEL = "reader.onnx"
-_CHECKSUM = ""
+_CHECKSUM = "291165eedc426a9e7f9dbc00e056d864da4008463a03c2bf8a37abb0d8b28810"
 _SENTENCE_ENDS = (".", "!", "?", "\n")
 
 
@@ -72,6 +79,11 @@ def is_read_whole(text: str) -> bool:
     return len(ids) <= MAX_TOKENS
 
 
+def forget_network() -> None:
+    """Load the weights again when they are next used, for tests that replace them."""
+    _load.cache_clear()
+
+
 def _window_end(text: str, offsets: Sequence[tuple[int, int]], start: int) -> int:
     """Return the token behind a window: at the end of a sentence, if one is in its second half."""
     end = min(start + WINDOW_TOKENS, MAX_TOKENS)
@@ -109,6 +121,11 @@ def _network() -> _Network:
         return _load()
 
 
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 @functools.cache
 def _load() -> _Network:
     folder = package_folder()
@@ -116,6 +133,9 @@ def _load() -> _Network:
         raise SettingsError(
             where="facts", problem="the fact reader requires the package memorist-encoder"
         )
+    if not is_own_encoder(folder) or _digest(folder / _MODEL) != _CHECKSUM:
+        problem = f"the files of the fact reader in {folder} are damaged; install the package memorist-encoder again"
+        raise SettingsError(where="facts", problem=problem)
     try:
         import onnxruntime
         import tokenizers

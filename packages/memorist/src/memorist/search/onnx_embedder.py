@@ -131,7 +131,7 @@ class ConversationEncoder(OnnxEmbedder):
         if folder is None:
             raise SettingsError(where="embedder", problem=_INSTALL)
         _require_files(folder)
-        if _digest(folder) != _CHECKSUM:
+        if not is_own_encoder(folder):
             problem = f"the files in {folder} do not have the expected checksum: install the package memorist-encoder again"
             raise SettingsError(where="embedder", problem=problem)
         return _load(folder)
@@ -141,6 +141,11 @@ def package_folder() -> Path | None:
     """Return the folder of the package with memorist's own weights; None if it is not installed."""
     package = find_spec(PACKAGE)
     return Path(package.origin).parent if package is not None and package.origin else None
+
+
+def is_own_encoder(folder: Path) -> bool:
+    """Return whether the files in a folder are those of memorist's own encoder."""
+    return _digest(folder) == _CHECKSUM
 
 
 def _tokens(encoder: _Encoder, texts: Sequence[str]) -> list[list[int]]:
