@@ -3,8 +3,8 @@
     python -m bench.learning FOLDER [--rules] [--show FILE]
 
 FOLDER holds files of dialogues, a JSON object on each line: `turns` (`before`, the agent's message,
-`text`, the user's, and `at`, a date), `expect`, what should be known after the last turn, and `gone`,
-what should no longer be. Each dialogue has a memory of its own, and each turn a session of its own.
+`text`, the user's, and `at`, a date), `expect`, what should be known after the last turn, `gone`,
+what should no longer be, and `ask`, a question about the present. Each dialogue has a memory of its own, and each turn a session of its own.
 Messages go in by the public interface, the background jobs learn, and `facts.list` answers. An
 item of `expect` is known if one current fact contains all words of one of its alternatives.
 
@@ -42,19 +42,26 @@ class Score:
     gone: int = 0
     still_there: int = 0
     right: int = 0  # dialogues in which everything is as it should be
+    asked: int = 0  # dialogues with a question about the present and an answer
+    profile: int = 0  # of these, how often the profile has the answer, and nothing that is gone
+    first: int = 0  # how often the first hit of a search has it
+    context: int = 0  # how often the context has it
     lines: list[str] = field(default_factory=list)
 
 
-def judge(file: Path) -> Score:
+def judge(file: Path, embedder: str) -> Score:
     """Learn from each dialogue of a file and compare."""
     score = Score()
     for row in _rows(file):
-        with Memory.open(settings=Settings(database="memory:", embedder="none")) as memory:
+        settings = Settings(database="memory:", embedder=embedder)
+        with Memory.open(settings=settings) as memory:
             me = memory.scope(user="ada", agent="scout")
             for number, turn in enumerate(row["turns"]):
                 _say(me, f"s{number}", turn)
                 memory.run_jobs()
             _compare(row, list(me.facts.list(limit=100)), score)
+            if row.get("ask") and row.get("expect"):
+                _ask(row, me, score)
     return score
 
 
@@ -98,6 +105,25 @@ def _compare(row: dict[str, Any], facts: Sequence[Fact], score: Score) -> None:
     )
 
 
+def _ask(row: dict[str, Any], me: Scope, score: Score) -> None:
+    """Count where the answer to a question about the present is."""
+    answers = [item["any"] for item in row["expect"]]
+
+    def has_answer(text: str) -> bool:
+        return all(_says(text.casefold(), alternatives) for alternatives in answers)
+
+    profile = me.facts.profile()
+    current = [_without_ends(line.casefold()) for line in profile.splitlines()]
+    is_gone = not any(_has(line, words) for words in row.get("gone", []) for line in current)
+    hits = me.search(row["ask"]).hits[:1]
+    session = me.sessions.add("question")
+    context = me.context(session.id, row["ask"], budget=4_000)
+    score.asked += 1
+    score.profile += has_answer(profile) and is_gone
+    score.first += any(has_answer(f"{hit.text} {hit.newer_statement or ''}") for hit in hits)
+    score.context += has_answer(str(context.messages[:-1]))
+
+
 def _says(text: str, alternatives: Sequence[Sequence[str]]) -> bool:
     return any(_has(text, words) for words in alternatives)
 
@@ -126,6 +152,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What is learned from dialogues.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rules", action="store_true", help="the rules, without the reader")
+    parser.add_argument("--embedder", default="none", help="for the questions of changes")
     parser.add_argument("--show", default="", help="print the dialogues of this file")
     options = parser.parse_args()
     if options.rules:
@@ -136,7 +163,7 @@ def main() -> int:
     for file in sorted(options.folder.glob("*.jsonl")):
         if options.show and file.stem not in options.show.split(","):
             continue
-        score = judge(file)
+        score = judge(file, options.embedder)
         if options.show:
             print("\n".join(score.lines))
         share = score.known / score.expected if score.expected else 0
@@ -146,6 +173,12 @@ def main() -> int:
             f" {score.still_there:9}/{score.gone} {score.right:9}",
             flush=True,
         )
+        if score.asked:
+            print(
+                f"{'':14} of {score.asked} questions about the present: profile {score.profile}, "
+                f"first hit {score.first}, context {score.context}",
+                flush=True,
+            )
     return 0
 
 
