@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memorist.models import Model, Models
     from memorist.search.embedders import Embedder
     from memorist.search.index import Index
-    from memorist.search.query import Hit
+    from memorist.search.query import Hit, Query
     from memorist.search.rerankers import Reranker
     from memorist.search.search_document import Findable
     from memorist.storage.contents.blobs import Blobs
@@ -238,12 +238,9 @@ class Kind:
 
     @classmethod
     def replaced_messages(
-        cls, tx: Transaction, user: str | None, messages: Collection[MessageName], now: int
+        cls, tx: Transaction, query: Query, messages: Collection[MessageName], now: int
     ) -> Mapping[MessageName, NewerStatement]:
-        """Return those of some messages that say what was replaced, and what is true instead.
-
-        user: the user whose messages they are, if known
-        """
+        """Return those of some messages that answer a query with what was replaced."""
         return {}
 
     @classmethod

@@ -216,7 +216,7 @@ def _newer_statements(
     now = tx.now if query.question.now is None else query.question.now
     newer: dict[MessageName, NewerStatement] = {}
     for kind in services.kinds.values():
-        newer |= kind.replaced_messages(tx, query.filter.user, messages, now)
+        newer |= kind.replaced_messages(tx, query, messages, now)
     return newer
 
 

@@ -29,6 +29,7 @@ class Proposal:
     evidence: tuple[int, ...] = ()  # message numbers of the session that was read
     is_restricted: bool = False  # true for a time or in part: it stands beside what it contradicts
     is_doubtful: bool = False  # what it contradicts stays, and a person decides
+    instead_of: str = ""  # words that the message denies: "Catherine" in "Katharina, not Catherine"
     ends_subject: bool = False  # somebody died or left: nothing else about them is true any more
     relation: Relation = "new"  # of a correction, or of a model's proposal
     about: str | None = None  # the id of the known fact that `relation` refers to

@@ -84,6 +84,7 @@ _END_WORDS = re.compile(
     r"geplatzt|ausgezogen|getrennt|schluss|nicht mehr|kein\w*)\b"
 )
 """Words that say an end without saying of what."""
+_BIRTH = frozenset({"aged", "born in", "age or birthday", "birthday"})
 _STEM = 5
 _MULTIPLE = re.compile(
     "likes|speaks|allergic to|has|owns|knows|is|plays|eats|drinks|visited|can|has visited|wants"
@@ -343,10 +344,15 @@ class _Judge:
         if not contradicted and self._proposal.ends:
             contradicted = self._ended_by_words(active)
         replacement_type: ReplacementType = "changed"
+        denied = [item for item in active if self._is_denied(item)]
+        if denied:
+            return self._replace(denied[0], "corrected", active)
         if self._proposal.relation == "corrects" and self._proposal.about is None:
             replacement_type = "corrected"
             contradicted = contradicted or [
-                item for item in active if self._is_from_this_session(item)
+                item
+                for item in active
+                if self._is_from_this_session(item) or self._is_another_form(item)
             ]
         if contradicted:
             newest = contradicted[0]
@@ -380,7 +386,36 @@ class _Judge:
             if other.is_positive and other.predicate == self._own.predicate:
                 same.append(item)
         named = [item for item in same if _shared_words(self._proposal, item.fact)]
-        return named or (same if _END_WORDS.search(self._proposal.object) else [])
+        if named or (same and _END_WORDS.search(self._proposal.object)):
+            return named or same
+        # "Octavia is done" ends "works at Octavia Energy", whatever it was taken for.
+        own = content_words(self._proposal.object)
+        return [
+            item
+            for item in active
+            if own
+            and _meaning_of(item.fact).is_positive
+            and (own <= content_words(item.fact.object) or content_words(item.fact.object) <= own)
+            and content_words(item.fact.object)
+        ]
+
+    def _is_denied(self, item: Known) -> bool:
+        """Return whether the message denies a fact of the same topic: "Katharina, not Catherine"."""
+        denied = content_words(self._proposal.instead_of)
+        other = content_words(item.fact.object)
+        return (
+            bool(denied and other)
+            and other <= denied
+            and item.fact.topic == self._proposal.topic
+            and _meaning_of(item.fact).is_positive
+            and not other & content_words(self._proposal.object)
+        )
+
+    def _is_another_form(self, item: Known) -> bool:
+        """Return whether a correction is about a fact: another form of it, or words of it."""
+        own, other = self._own.predicate, _meaning_of(item.fact).predicate
+        is_birth = own in _BIRTH and other in _BIRTH
+        return is_birth or (own == other and _shared_words(self._proposal, item.fact))
 
     def _contradicts(self, item: Known) -> bool:
         other = _meaning_of(item.fact)

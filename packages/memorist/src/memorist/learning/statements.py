@@ -166,6 +166,15 @@ _CHANGE = LazyPattern(
 )
 
 
+_INSTEAD = LazyPattern(
+    r"(?i)\b(?:not(?! (?:only|just|yet|sure|that|too|really|so|even|a fan|to)\b)|instead of|rather than|nicht(?! (?:nur|mehr|so|ganz|"
+    r"wirklich)\b)|statt|anstatt)\s+(?:in |at |as |a |an |the |my |als |bei |mein\w* |der |die |das )?(?P<old>[\w'’-]+(?: [\w'’-]+){0,2})"
+)
+"""What a message denies beside what it says."""
+_POSTPONED = LazyPattern(
+    r"(?i)\b(?:postponed|rescheduled|pushed|put back|moved (?:to|from|forward)|brought forward|now (?:on|at)|verschoben|verlegt|"
+    r"vorgezogen|vertagt)\b"
+)
 _MARKS = " ,.;:!?\"'“”„"
 _LOOSE_END = LazyPattern(
     r"(?i)(?P<words>.*\S)\s+(?:in|at|on|of|for|with|to|the|a|an|and|or|as|from|by|is|am|im|der|die|das|den|dem|ein|eine|einer|einem|"
@@ -500,6 +509,10 @@ def _with_time(proposal: Proposal, tag: Tag, context: _ReadText) -> Proposal:
         is_doubtful = True
     if "ended" in tag.flags or tag.slot == "instruction":
         is_restricted = is_doubtful = False
+    denied = _INSTEAD.search(sentence)
+    if denied and not (is_restricted or proposal.ends):
+        proposal = replace(proposal, instead_of=denied["old"])
+    is_moved = tag.slot == "plan" and bool(_POSTPONED.search(sentence))
     statement = proposal.statement
     if tag.slot in ("plan", "event") and (times.at or times.until):
         moment = times.validity(context.sent_at, "future" if tag.slot == "plan" else "past")[0]
@@ -512,9 +525,9 @@ def _with_time(proposal: Proposal, tag: Tag, context: _ReadText) -> Proposal:
         valid_from=start,
         valid_to=end,
         confidence=round(confidence, 2),
-        relation="corrects" if "correction" in tag.flags else "new",
+        relation="corrects" if is_moved or "correction" in tag.flags else "new",
         is_restricted=is_restricted,
-        is_doubtful=is_doubtful and "correction" not in tag.flags,
+        is_doubtful=is_doubtful and not is_moved and "correction" not in tag.flags,
     )
 
 

@@ -80,7 +80,7 @@ from memorist.kinds.page import Page, make_page, page_start
 from memorist.kinds.scope_search import SearchRequest
 from memorist.kinds.section import Ask, RecallScope, Section
 from memorist.kinds.tool import Tool
-from memorist.search.query import Hit
+from memorist.search.query import Hit, Query
 from memorist.storage.database import Transaction
 
 Subject = Annotated[str, Text(NOT_BLANK.pattern, max_length=MAX_SUBJECT_CHARACTERS)]
@@ -642,10 +642,10 @@ class Facts(Kind):
 
     @classmethod
     def replaced_messages(
-        cls, tx: Transaction, user: str | None, messages: Collection[MessageName], now: int
+        cls, tx: Transaction, query: Query, messages: Collection[MessageName], now: int
     ) -> Mapping[MessageName, NewerStatement]:
-        """Return the messages that state only replaced facts, and what is true instead."""
-        return find_replaced(tx, user, messages, now)
+        """Return the messages that answer with replaced facts, and what is true instead."""
+        return find_replaced(tx, query, messages, now)
 
     @classmethod
     def rank_hits(cls, tx: Transaction, hits: Sequence[Hit]) -> Sequence[Hit]:

@@ -1,4 +1,4 @@
-"""Which messages state only facts that were replaced, and the facts that are true instead."""
+"""Which messages answer a question with facts that were replaced, and what is true instead."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from memorist.base import clock
 from memorist.base.wording import date_in_words
 from memorist.kinds.facts.fact import COLUMNS, FactRow, fact_rows, read_evidence
 from memorist.kinds.newer_statement import MessageName, NewerStatement
+from memorist.search.query import Query
+from memorist.search.words import analyse
 from memorist.storage.database import Transaction
 
 
 def find_replaced(
-    tx: Transaction, user: str | None, messages: Collection[MessageName], now: int
+    tx: Transaction, query: Query, messages: Collection[MessageName], now: int
 ) -> dict[MessageName, NewerStatement]:
-    """Return the messages that state replaced facts, and no fact that is true at `now`.
+    """Return the messages whose facts were replaced, or at least those that the query asks for.
 
-    user: the user whose messages they are, if known
+    "I live in Porto with my dog Rex" answers "Where do I live?" no longer, but still the dog's name.
     """
+    user = query.filter.user
     if not messages or (user is not None and not _has_replaced(tx, user)):
         return {}
     sent = [
@@ -40,9 +43,15 @@ def find_replaced(
     ]
     stated = {message: fact_rows(result.rows()) for message, result in sent}
     replaced = {
-        message: [row for row in rows if row.replaced_by is not None]
+        message: [row for row in rows if row.replaced_by is not None and not _is_true(row, now)]
         for message, rows in stated.items()
-        if not any(_is_true(row, now) for row in rows)
+    }
+    asked = frozenset(query.question.words)
+    replaced = {
+        message: rows
+        for message, rows in replaced.items()
+        if _common(asked, rows)
+        >= _common(asked, [row for row in stated[message] if _is_true(row, now)])
     }
     newest = _find_newest(tx, [row for rows in replaced.values() for row in rows])
     evidence = read_evidence(tx, list({row.id for row in newest.values()}))
@@ -56,6 +65,11 @@ def find_replaced(
         for message, rows in replaced.items()
         if rows and all(row.id in newest for row in rows)
     }
+
+
+def _common(asked: frozenset[str], rows: Sequence[FactRow]) -> int:
+    """Return how many words of a question the best of some facts has."""
+    return max((len(asked & set(analyse(row.statement))) for row in rows), default=0)
 
 
 def _has_replaced(tx: Transaction, user: str) -> bool:
