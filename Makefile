@@ -106,7 +106,7 @@ train-encoder: tests ## Train the sentence encoder into the folder OUT (scripts/
 	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
 	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
 
-train-reader: tests ## Train the fact reader into the folder OUT (scripts/train_reader.py explains DATA); without a GPU: ARGS="--device cpu"
+train-reader: tests ## Train the fact reader and write it to OUT (scripts/train_reader.py explains DATA); on a CPU, pass ARGS="--device cpu"
 	@$(UV) sync --frozen --quiet --inexact --group train
 	PYTHONPATH=scripts $(RUN) python scripts/train_reader.py prepare $(DATA) $(OUT)/prepared
 	for seed in 1 2 3 4 5 6; do PYTHONPATH=scripts $(RUN) python scripts/train_reader.py train $(OUT)/prepared $(OUT) --seed $$seed $(ARGS) || exit 1; done

@@ -1,4 +1,4 @@
-"""What is learned from dialogues, without a model, as a user would see it.
+"""Measure what is learned from dialogues without a model, through the public interface.
 
     python -m bench.learning FOLDER [--rules] [--show FILE]
 
@@ -8,8 +8,9 @@ what should no longer be, and `ask`, a question about the present. Each dialogue
 Messages go in by the public interface, the background jobs learn, and `facts.list` answers. An
 item of `expect` is known if one current fact contains all words of one of its alternatives.
 
-Prints for each file: what was expected and known, other facts (for precision), dialogues from
-which nothing should be learned and something was, and expected facts of `traps` that are gone.
+For each file, prints the expected facts that were learned, the facts that nobody expected, the
+dialogues that produced any fact, those with outdated facts that are still current, and those
+that are entirely correct.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Score:
     learned_something: int = 0
     gone: int = 0
     still_there: int = 0
-    right: int = 0  # dialogues in which everything is as it should be
+    right: int = 0  # dialogues without errors
     asked: int = 0  # dialogues with a question about the present and an answer
     profile: int = 0  # of these, how often the profile has the answer, and nothing that is gone
     first: int = 0  # how often the first hit of a search has it
@@ -133,7 +134,7 @@ def _has(text: str, words: Sequence[str]) -> bool:
 
 
 def _without_ends(text: str) -> str:
-    """Return a statement unless it says that something is no longer so."""
+    """Return a text, or an empty string if it says that something has ended."""
     ends = (
         "no longer",
         "used to",
@@ -151,8 +152,8 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="What is learned from dialogues.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rules", action="store_true", help="the rules, without the reader")
-    parser.add_argument("--embedder", default="none", help="for the questions of changes")
+    parser.add_argument("--rules", action="store_true", help="use only the built-in rules")
+    parser.add_argument("--embedder", default="none", help="embedder for the `ask` questions")
     parser.add_argument("--show", default="", help="print the dialogues of this file")
     options = parser.parse_args()
     if options.rules:

@@ -2,13 +2,13 @@
 
     make train-reader DATA=../shared/reader OUT=FOLDER
 
-`prepare` reads the labelled messages in scripts/reader/turns and, where the folder is at hand, those of
+`prepare` reads the labelled messages in scripts/reader/turns and, if DATA exists, those of
 LongMemEval in DATA (`turns.jsonl`), without the conversations in scripts/reader/held_out.txt. It writes
 samples to a folder; `train` needs these and the package memorist-encoder. If DATA has `pairs.txt`, English
 sentences and their German translations (Tatoeba, CC BY 2.0 FR), the encoder is first taught that they
-mean the same. `join` averages the models of several seeds. Seeds are fixed. A tenth
-of the messages is the development set, on which thresholds are chosen; nothing else is. The reader
-is measured on dialogues by other writers: `python -m bench.learning`.
+mean the same. `join` averages the models of several seeds. Seeds are fixed. One
+tenth of the messages is the development set, which only chooses thresholds (`--all` learns from it, too).
+The reader is evaluated on dialogues by other authors: `python -m bench.learning`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DEVELOPMENT_SHARE = 0.1
 PLAIN_SHARE = 0.25
 """Of the samples in an epoch, without punctuation."""
 REAL_WEIGHT = 0.6
-"""Messages of LongMemEval are labelled more generously than ours."""
+"""Share of LongMemEval's messages in an epoch; their labels are looser than ours."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def train(prepared: Path, out: Path, arguments: argparse.Namespace) -> None:
 def join(prepared: Path, out: Path, arguments: argparse.Namespace) -> None:
     """Average the weights of all models in a folder, measure, and write `reader.onnx`.
 
-    They begin with the same weights, so that their mean is a model, and a better one than each.
+    They start from the same weights, so that their mean is a model, and more accurate than each.
     """
     import torch
 
@@ -207,8 +207,8 @@ def _run_all(weights: dict[str, Any], rows: Sequence[Row], device: Any) -> list[
 def align(base: dict[str, Any], pairs: list[list[list[int]]], device: Any) -> dict[str, Any]:
     """Return weights for which a German sentence means the same as its English translation.
 
-    The encoder has seen little German. Each sentence is drawn to what the encoder makes of the
-    English one, and away from the other sentences of its batch.
+    The encoder has seen little German. Each sentence's vector is trained towards
+    the encoder's vector of the English one, and away from the other sentences of its batch.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """Variations of samples: other values of the same slot, and hidden words.
 
-They keep the network from learning values by heart: what counts are the words around a value.
+They prevent memorization of values, so that the network relies on the words around them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ EXCHANGED_SLOTS = frozenset(
 )
 MAX_VALUE_TOKENS = 6
 EXCHANGED_SHARE = 0.3
-"""Of the values, in each epoch."""
+"""Share of the values that are exchanged in an epoch."""
 HIDDEN_SHARE = 0.08
-"""Of the tokens, in each epoch."""
+"""Share of the tokens that are hidden in an epoch."""
 
 
 class Variation:

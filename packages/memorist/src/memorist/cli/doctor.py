@@ -215,15 +215,15 @@ def _check_reader(settings: Settings) -> Iterator[DoctorCheck]:
     if settings.facts == "off":
         return
     if not reader.is_installed():
-        message = "Facts are learned by built-in rules; the extra `encoder` has a reader that learns far more."
+        message = (
+            "Only the built-in rules learn facts. Install the extra `encoder` to learn far more."
+        )
         yield DoctorCheck("facts", "ok", message)
         return
     try:
         reader.read("")
     except SettingsError as error:
-        todo = (
-            "Install memorist-encoder again; until then, the built-in rules read, and learn less."
-        )
+        todo = "Reinstall memorist-encoder. Until then, only the built-in rules learn facts."
         yield DoctorCheck("facts", "problem", str(error), todo)
     else:
         yield DoctorCheck("facts", "ok", "The fact reader is installed.")

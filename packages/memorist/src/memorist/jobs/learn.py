@@ -276,7 +276,7 @@ def _learn_session(
 
 
 def _model(services: Services) -> Model | None:
-    """Return the model that reads, or None for the our own reader; raise NoModel if there is none."""
+    """Return the model that extracts facts, or None for the built-in reader; raise NoModel if none is set."""
     if services.settings.facts != "model":
         return None
     model = services.models.summary or services.models.main

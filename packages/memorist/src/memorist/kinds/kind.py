@@ -240,7 +240,7 @@ class Kind:
     def replaced_messages(
         cls, tx: Transaction, query: Query, messages: Collection[MessageName], now: int
     ) -> Mapping[MessageName, NewerStatement]:
-        """Return those of some messages that answer a query with what was replaced."""
+        """Return the messages whose answer to a query was replaced, with the current statement."""
         return {}
 
     @classmethod

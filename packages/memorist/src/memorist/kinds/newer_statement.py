@@ -16,7 +16,7 @@ MessageName = tuple[str, int]
 
 @dataclass(frozen=True)
 class NewerStatement:
-    """What is true instead of what a message says, and the messages that say so."""
+    """The current statement that replaces what a message says, and the messages that state it."""
 
     words: str
     """`since 9 November 2026: The user lives in Berlin.`"""
@@ -24,17 +24,17 @@ class NewerStatement:
 
 
 def message_name(hit: Hit) -> MessageName | None:
-    """Return the name of the message that a hit is; None if it is of another kind."""
+    """Return the session and number of a message hit, or None for other kinds."""
     return (hit.id, hit.seq) if hit.kind == "messages" else None
 
 
 def says_newer(hit: Hit, newer: NewerStatement) -> bool:
-    """Return whether a hit is a message that says what is true instead."""
+    """Return whether a hit is a message that states the current fact."""
     return message_name(hit) in newer.messages
 
 
 def with_newer_words(hits: Sequence[Hit], newer: Mapping[MessageName, NewerStatement]) -> list[Hit]:
-    """Return hits that say what is true instead, if what they say was replaced."""
+    """Set `newer_statement` on hits whose statement was replaced."""
     return [
         replace(hit, newer_statement=newer[name].words)
         if (name := message_name(hit)) and name in newer
@@ -44,7 +44,7 @@ def with_newer_words(hits: Sequence[Hit], newer: Mapping[MessageName, NewerState
 
 
 def put_newer_first(hits: Sequence[Hit], newer: Mapping[MessageName, NewerStatement]) -> list[Hit]:
-    """Return hits in an order in which none stands before the one that replaces it.
+    """Reorder hits so that a replacing message comes before the one that it replaces.
 
     The newer one moves up: it answers the same question, often in other words, as "I moved to
     Berlin" does not contain the words of "Where do I live?".
@@ -73,7 +73,7 @@ def put_newer_first(hits: Sequence[Hit], newer: Mapping[MessageName, NewerStatem
 def missing_messages(
     hits: Sequence[Hit], newer: Mapping[MessageName, NewerStatement]
 ) -> list[Collection[MessageName]]:
-    """Return the messages that say what is true instead of hits, where none of them is a hit."""
+    """Return the replacing messages that are not among the hits."""
     names = [name for hit in hits if (name := message_name(hit))]
     return [
         newer[name].messages

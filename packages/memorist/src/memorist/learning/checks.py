@@ -1,4 +1,4 @@
-"""Check a proposed fact, whoever proposes it: its form, and that it orders nobody about."""
+"""Validate proposed facts: their form, and that they contain no instructions to an agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def check(proposal: Proposal, cited: Sequence[SourceMessage]) -> Proposal:
-    """Return a proposal that may be learned; raise `Refused` for any other.
+    """Return a proposal if it is acceptable; raise `Refused` with the reason otherwise.
 
     cited: the messages that it comes from
     """

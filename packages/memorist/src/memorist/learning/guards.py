@@ -1,8 +1,7 @@
-"""Which parts of a message are the user's own words about what is so.
+"""Exclude text that is not the user's own literal statement.
 
-The reader looks at whole messages. Left out are code, quotations, quoted lines and texts that
-are written for somebody else; a message that is a play, a joke or sarcasm is left out as a whole.
-What a sentence says with "if", "wish" or "would" is not a fact either.
+Code, quotations, quoted lines and drafts for others are skipped. Role-play, jokes and sarcasm
+exclude the whole message. Sentences with "if", "wish" or "would" are hypothetical and are skipped.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from memorist.base.lazy_pattern import LazyPattern
 
 _BLOCK = LazyPattern(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`|<(\w+)>.*?</\1>", re.DOTALL)
 _QUOTED_LINE = LazyPattern(r"(?m)^\s*(?:>|\||\d\d:\d\d|\[\d|    \S|\t\S|[$#{}]).*$")
-_QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{12,400}[\"”“»]|(?<!\w)'[^'\n]{25,300}'(?!\w)")
+_QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{12,400}[\"”“»]|(?<!\w)'[^\n]{25,300}?'(?!\w)")
 _DRAFT = LazyPattern(
-    r"(?i)\b(?:translate|proofread|rewrite|rephrase|paraphrase|summari[sz]e|shorten|correct|edit"
+    r"(?i)^\W*(?:(?:can|could|would) you |please |bitte )*(?:write|draft|compose|dichte|schreib\w*|verfass\w*)\b[^\n:]{0,120}:\s"
+    r"|\b(?:translate|proofread|rewrite|rephrase|paraphrase|summari[sz]e|shorten|correct|edit"
     r"|improve|fix|check)\b[^\n:]{0,80}:\s"
     r"|\b(?:übersetz\w*|korrigier\w*|formulier\w* um|fass\w* zusammen|kürz\w*|lektorier\w*"
     r"|verbesser\w*)\b[^\n:]{0,80}:\s"
@@ -28,9 +28,9 @@ _DRAFT = LazyPattern(
 _NOT_MEANT = LazyPattern(
     r"(?i)(?:^|\s)/s(?:\s|$)|\b(?:just|only)? ?(?:kidding|joking)\b|(?:^|\s)jk\b|\(?\bsarcasm\b"
     r"|\bnur (?:ein )?(?:spaß|spass|scherz|witz)\b|\bkleiner (?:scherz|spaß)\b|\bironie\b"
-    r"|\byeah,? right\b|\bvon wegen\b|^\s*(?:oh,? sure|na klar|ja klar|klar doch|haha)\b[,!.]? ?(?!ich bin|i am|i'm)"
+    r"|\byeah,? right\b|\bvon wegen\b|^\s*(?:oh,? sure|na klar|ja klar|klar doch)\b"
 )
-_PLAY = LazyPattern(
+_ROLE_PLAY = LazyPattern(
     r"(?i)\b(?:role-?play\w*|rollenspiel\w*|in character|act as|you are now|pretend(?:ing)?"
     r"|tu(?: mal)? so,? als|spiel\w* (?:mal )?(?:die rolle|einen?)|stell dir vor"
     r"|(?:write|schreib\w*)(?: \w+){0,3} (?:story|poem|song|monologue|dialogue|scene|script|joke|novel|lyrics"
@@ -40,6 +40,8 @@ _PLAY = LazyPattern(
     r"|i (?:tell|attack|draw|cast|sneak|approach|whisper to) (?:the|my)\b"
     r"|(?:invent|make up|erfinde|denk dir)\b.{0,60}\b(?:person\w*|character|customer|user|profile|persona|kund\w*|figur|profil"
     r"|nutzer\w*|muster\w*)"
+    r"|you (?:be|play) (?:the|my|an?)\b|i(?:'|’)?ll (?:be|play) (?:the|your|an?)\b|made[- ]up (?:person|name|candidate|character)"
+    r"|(?:maths?|logic|word) (?:problem|puzzle)|textaufgabe|rechenaufgabe|riddle|rätsel"
     r"|once upon a time|es war einmal|as an ai\b|hypothetical\w*|fictional|dungeons|d&d|npc)\b"
 )
 _IMAGINED = LazyPattern(
@@ -57,12 +59,12 @@ _SENTENCE_END = LazyPattern(r"(?<=[.!?…\n])\s+|\n")
 
 
 def states_nothing(text: str) -> bool:
-    """Return whether a message is a play, a joke or sarcasm as a whole."""
-    return bool(_PLAY.search(text) or _NOT_MEANT.search(text))
+    """Return whether a whole message is role-play, a joke or sarcasm."""
+    return bool(_ROLE_PLAY.search(text) or _NOT_MEANT.search(text))
 
 
 def foreign_parts(text: str) -> list[tuple[int, int]]:
-    """Return the parts of a message that are not the user's own words."""
+    """Return the parts of a message that are quoted, code, or drafts for others."""
     parts = [match.span() for match in _all(text, _BLOCK, _QUOTED_LINE, _QUOTATION)]
     draft = _DRAFT.search(text)
     if draft:
@@ -86,7 +88,7 @@ def names_a_secret(sentence: str) -> bool:
 
 
 def is_imagined(sentence: str) -> bool:
-    """Return whether a sentence says what would be, not what is."""
+    """Return whether a sentence is hypothetical."""
     return bool(_IMAGINED.search(sentence))
 
 

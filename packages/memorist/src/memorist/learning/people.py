@@ -1,4 +1,4 @@
-"""Whom a fact is about: the subject that stands for words such as "my sister Clara"."""
+"""Resolve phrases such as "my sister Clara" to the subject of a fact."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ RELATIONS: Mapping[str, str] = {
     **{word: name for name, words in _GERMAN.items() for word in words.split()},
 }
 """The English word for each word that says who somebody is to the user."""
-_PLEASE_NO_NAME = frozenset(
+_DETERMINERS = frozenset(
     ["the", "a", "an", "my", "our", "his", "her", "their", "der", "die", "das", "mein", "meine"]
 )
 _USER = LazyPattern(
@@ -117,22 +117,22 @@ USER = Subject(ABOUT_USER)
 
 
 def english_relation(word: str) -> str:
-    """Return the English word for a relation, in English or German; empty if it is none."""
+    """Return the English word for a relation, or an empty string if the word names none."""
     return RELATIONS.get(word.casefold().replace(" ", "_"), "") or RELATIONS.get(
         word.casefold(), ""
     )
 
 
 def role_of(relation: str) -> str:
-    """Return the name of somebody by what they are to the user."""
+    """Return the label of a relation: "the user's sister"."""
     return f"the user's {relation}"
 
 
 def parse_subject(words: str, last: Subject | None, names: Mapping[str, Subject]) -> Subject | None:
     """Return the subject that words of a message name; None if it is not clear.
 
-    last:  whom the message spoke of before, for "she"
-    names: who was named in the message by a role: "the user's sister" is Clara
+    last:  the person mentioned most recently, to resolve "she"
+    names: people whom the message names by a role: "the user's sister" is Clara
     """
     words = " ".join(words.strip(" ,.:;!?").split())
     if _USER.fullmatch(words):
@@ -150,7 +150,7 @@ def parse_subject(words: str, last: Subject | None, names: Mapping[str, Subject]
         if relation:  # "mum is in hospital"
             return names.get(role_of(relation), Subject(role_of(relation)))
         first = words.split()[0].casefold() if words else ""
-        if first in _PLEASE_NO_NAME:
+        if first in _DETERMINERS:
             return Subject(words.partition(" ")[2]) if " " in words else None
         return Subject(_name(words))
     rest = possessive["rest"]

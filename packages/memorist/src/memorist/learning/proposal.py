@@ -27,7 +27,7 @@ class Proposal:
     alias: str = ""  # another name of the subject: "the user's sister" for Clara
     confidence: float = 1.0
     evidence: tuple[int, ...] = ()  # message numbers of the session that was read
-    is_restricted: bool = False  # true for a time or in part: it stands beside what it contradicts
+    is_restricted: bool = False  # temporary or partial: stored alongside what it contradicts
     is_doubtful: bool = False  # what it contradicts stays, and a person decides
     instead_of: str = ""  # words that the message denies: "Catherine" in "Katharina, not Catherine"
     ends_subject: bool = False  # somebody died or left: nothing else about them is true any more

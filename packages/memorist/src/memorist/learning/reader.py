@@ -1,4 +1,4 @@
-"""The reader of facts: a small network of memorist's own that tags what a message says.
+"""The built-in reader of facts: a small network that tags what a message says.
 
 Its weights are in the package `memorist-encoder`, beside those of the encoder, whose word vectors
 it shares. It reads at most `MAX_TOKENS` of a message, in windows.
@@ -25,7 +25,7 @@ from memorist.search.onnx_embedder import (
 WINDOW_TOKENS = 200
 """Tokens that are read at once, as in training: scripts/reader/samples.py."""
 MAX_TOKENS = 800
-"""Tokens of a message that are read. What follows is reported as unread."""
+"""Tokens of a message that are read; the rest is ignored (see `is_read_whole`)."""
 BEFORE_TOKENS = 40
 BEFORE_CHARACTERS = 1_000
 _LETTERS_PER_TOKEN = 40
@@ -134,7 +134,7 @@ def _load() -> _Network:
             where="facts", problem="the fact reader requires the package memorist-encoder"
         )
     if not is_own_encoder(folder) or _digest(folder / _MODEL) != _CHECKSUM:
-        problem = f"the files of the fact reader in {folder} are damaged; install the package memorist-encoder again"
+        problem = f"the files of the fact reader in {folder} are damaged; reinstall the package memorist-encoder"
         raise SettingsError(where="facts", problem=problem)
     try:
         import onnxruntime

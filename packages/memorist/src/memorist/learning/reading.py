@@ -24,7 +24,7 @@ from memorist.learning.statements import make_proposals
 from memorist.learning.tagging import Tag
 
 MIN_CONFIDENCE = 0.35
-"""Of a value. Chosen on the development set of the reader's training."""
+"""Values with less confidence are dropped. Chosen on the development set of the training."""
 _log = logging.getLogger(__name__)
 
 
@@ -70,7 +70,7 @@ def read_turns(turns: Sequence[SourceMessage], earlier: Sequence[SourceMessage] 
 
 
 def personal_values(text: str, before: str = "") -> list[Tag]:
-    """Return the values in a message that are the user's own words about what is so."""
+    """Return the values that a user states as facts in a message."""
     if states_nothing(text):
         return []
     foreign = foreign_parts(text)
@@ -83,7 +83,7 @@ def personal_values(text: str, before: str = "") -> list[Tag]:
 
 
 def _is_meant(tag: Tag, sentence: str) -> bool:
-    """Return whether a sentence says what is so, and nothing that should be kept secret."""
+    """Return whether a sentence is a literal statement and contains no secret."""
     if tag.slot == "remember":  # the user asks for it
         return True
     return not names_a_secret(sentence) and (tag.slot == "instruction" or not is_imagined(sentence))
@@ -96,7 +96,7 @@ def _values(text: str, before: str) -> list[Tag]:
         try:
             tags = reader.read(text, before)
         except SettingsError as error:  # `doctor` reports it, too
-            _log.warning("%s Only the built-in rules read.", error)
+            _log.warning("%s Falling back to the built-in rules.", error)
     tags = [tag for tag in tags if tag.confidence >= MIN_CONFIDENCE]
     return tags + [
         tag

@@ -76,14 +76,14 @@ _EXCLUSIVE = re.compile(
     "|follows the diet|asked about .+|favou?rite .+"
 )
 _OF_THE_LIVING = ("", "dating", "married to", "has the relationship status", "lives in", "works at")
-"""What is no longer true of somebody who died or left; the first is `is`."""
+"""Predicates that end when a person dies or leaves; the empty one stands for `is`."""
 _END_WORDS = re.compile(
     r"(?i)\b(?:quit|left|leaving|resign\w*|fired|sacked|laid off|redundan\w*|sold|broke|split|cancel\w*|call\w* off|stop\w*|gave|"
     r"give|giving|drop\w*|ended|over|finished|done|not any ?more|no longer|moved out|came off|off|scrapp\w*|"
     r"gekündigt|kündig\w*|gefeuert|entlassen|verkauft|abgesetzt|abgesagt|storniert|aufgehört|aufgegeben|beendet|vorbei|"
     r"geplatzt|ausgezogen|getrennt|schluss|nicht mehr|kein\w*)\b"
 )
-"""Words that say an end without saying of what."""
+"""Words that signal an end without naming what ended."""
 _BIRTH = frozenset({"aged", "born in", "age or birthday", "birthday"})
 _STEM = 5
 _MULTIPLE = re.compile(
@@ -376,7 +376,7 @@ class _Judge:
         )
 
     def _ended_by_words(self, active: Sequence[Known]) -> list[Known]:
-        """Return the facts that an end means: those that share a word with it, or else all.
+        """Return the facts that an ended statement refers to: those that share a word, or else all.
 
         "Cancelled the flight" ends "plans: fly to Crete", and "quit my job" the only job.
         """
@@ -388,7 +388,7 @@ class _Judge:
         named = [item for item in same if _shared_words(self._proposal, item.fact)]
         if named or (same and _END_WORDS.search(self._proposal.object)):
             return named or same
-        # "Octavia is done" ends "works at Octavia Energy", whatever it was taken for.
+        # "Octavia is done" ends "works at Octavia Energy", even if the reader took it for another slot.
         own = content_words(self._proposal.object)
         return [
             item
@@ -412,7 +412,7 @@ class _Judge:
         )
 
     def _is_another_form(self, item: Known) -> bool:
-        """Return whether a correction is about a fact: another form of it, or words of it."""
+        """Return whether a correction targets a fact: another form of its predicate, or a shared word."""
         own, other = self._own.predicate, _meaning_of(item.fact).predicate
         is_birth = own in _BIRTH and other in _BIRTH
         return is_birth or (own == other and _shared_words(self._proposal, item.fact))
@@ -479,7 +479,7 @@ class _Judge:
         if self._is_ambiguous:
             return _unclear(fact, "the name means more than one person")
         if self._proposal.is_restricted:
-            return Decision("add", "it is true for a time or in part, beside what is known")
+            return Decision("add", "it is temporary or partial, alongside what is known")
         if self._proposal.relation == "unclear" or self._proposal.is_doubtful:
             return _unclear(fact, "the proposal is not certain")
         if not fact.confirmed and is_less_trusted(self._source, fact.source):

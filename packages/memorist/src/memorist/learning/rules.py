@@ -1,7 +1,7 @@
 """Rules that read plain statements where the reader's weights are not installed.
 
-They know names, relations, pets, homes, work, roles, age, allergies, diet, likes, what should be remembered, wishes
-for how to be answered, ends and corrections, in English and German. A rule is a pattern whose
+They know names, relations, pets, homes, work, roles, age, allergies, diet, likes, what should be remembered, preferences
+for answers, ends and corrections, in English and German. A rule is a pattern whose
 groups are the value and, where it is not the user, the subject. Everything else is left out: a wrong
 fact costs more than a missing one. docs/guides/facts.md says how much less they learn.
 """
@@ -15,7 +15,7 @@ from memorist.learning.people import RELATIONS
 from memorist.learning.tagging import Tag
 
 MAX_CHARACTERS = 4_000
-"""Of a message. What follows is reported as unread."""
+"""Characters of a message that are read; the rest is ignored."""
 CONFIDENCE = 0.9
 
 _RELATION = "(?i:" + "|".join(sorted(RELATIONS, key=len, reverse=True)).replace("_", " ") + ")"
@@ -163,7 +163,7 @@ _NEXT = LazyPattern(
     rf"(?:\s*,\s*|\s*,?\s+(?:and|or|und|oder)\s+)(?:to |gegen )?(?P<value>{_WORD}){_END}"
 )
 _LISTS = frozenset({"allergy", "likes", "dislikes", "language", "diet"})
-_NO_NAME = frozenset(
+_NEVER_NAMES = frozenset(
     [
         "I",
         "The",
@@ -216,7 +216,7 @@ def read(text: str) -> list[Tag]:
     for rule in GERMAN if is_german else ENGLISH:
         for match in rule.pattern.finditer(text):
             words = match["value"]
-            if rule.slot in ("name", "relation", "pet") and words.split()[0] in _NO_NAME:
+            if rule.slot in ("name", "relation", "pet") and words.split()[0] in _NEVER_NAMES:
                 continue
             subject = match.span("subject") if "subject" in match.re.groupindex else None
             places = [match.span("value")]

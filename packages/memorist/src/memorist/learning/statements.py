@@ -27,7 +27,7 @@ from memorist.search.validity import Times, cut_times
 
 @dataclass(frozen=True)
 class Slot:
-    """How a value of a slot is said."""
+    """How the values of a slot are phrased as a sentence."""
 
     topic: Topic
     predicate: str  # with {value} behind it, it makes a sentence about the subject
@@ -64,12 +64,12 @@ SLOTS: dict[str, Slot] = {
     "remember": Slot("other", "asked to remember:"),
     "other": Slot("other", "mentioned:"),
 }
-"""The slots of the reader; those without a negated form are not read where they are negated."""
+"""The slots of the reader; negated values are ignored for slots without a negated form."""
 
 _LASTING_SLOTS = frozenset(
     ["home", "work", "role", "condition", "medication", "diet", "belief", "contact"]
 )
-"""Slots of which a temporary value is said to be temporary."""
+"""Slots whose temporary values are marked "temporarily"."""
 MAX_VALUE_CHARACTERS = 300
 _CONFIDENCE = {"indirect": 0.7, "answer": 0.8}
 _ARTICLE = LazyPattern(
@@ -119,7 +119,7 @@ _INSTRUCTION_TOPICS = {
     ),
     "emoji": LazyPattern(r"(?i)\b(?:emojis?|smileys?)\b"),
 }
-"""Wishes about the same thing: the newest one counts."""
+"""Preferences for answers, by topic: a newer one replaces the older."""
 _RESTRICTED = LazyPattern(
     r"(?i)\b(?:this (?:week|weekend|month|summer|winter|term|semester|year)|(?:for )?(?:the|a|an|another|"
     r"\d+|two|three|four|five|six|few|couple) ?(?:few |couple of |more )?(?:days|weeks|weekends|nights)|for (?:the|a|an|another|\d+|"
@@ -153,7 +153,7 @@ _NEW_ROLE = LazyPattern(
     r"(?i)\b(?:now|promoted|retrained|requalified|switched|became|become|changed careers?|instead|new (?:job|role|position)|"
     r"jetzt|befördert|umgeschult|geworden|inzwischen|mittlerweile|nun|neue[rn]? (?:job|stelle|position))\b"
 )
-"""A role that takes the place of another: without such a word, people have several."""
+"""Words that say that a role replaces the previous one; without them, roles accumulate."""
 _MOVED = LazyPattern(
     r"(?i)\b(?:moved|moved in|started|new (?:job|flat|house|home|place|apartment)|switched|promoted|got the keys|umgezogen|gezogen|angefangen|"
     r"gewechselt|neue[rnms]? (?:job|wohnung|stelle|haus)|befördert)\b"
@@ -170,17 +170,17 @@ _INSTEAD = LazyPattern(
     r"(?i)\b(?:not(?! (?:only|just|yet|sure|that|too|really|so|even|a fan|to)\b)|instead of|rather than|nicht(?! (?:nur|mehr|so|ganz|"
     r"wirklich)\b)|statt|anstatt)\s+(?:in |at |as |a |an |the |my |als |bei |mein\w* |der |die |das )?(?P<old>[\w'’-]+(?: [\w'’-]+){0,2})"
 )
-"""What a message denies beside what it says."""
+"""The rejected value in "X, not Y"."""
 _POSTPONED = LazyPattern(
     r"(?i)\b(?:postponed|rescheduled|pushed|put back|moved (?:to|from|forward)|brought forward|now (?:on|at)|verschoben|verlegt|"
     r"vorgezogen|vertagt)\b"
 )
 _MARKS = " ,.;:!?\"'“”„"
-_LOOSE_END = LazyPattern(
+_TRAILING_FUNCTION_WORD = LazyPattern(
     r"(?i)(?P<words>.*\S)\s+(?:in|at|on|of|for|with|to|the|a|an|and|or|as|from|by|is|am|im|der|die|das|den|dem|ein|eine|einer|einem|"
     r"einen|von|bei|mit|zu|zur|zum|und|oder|als|auf|aus|für|ist|beim|vom)"
 )
-"""A value that ends with a word that belongs to what follows."""
+"""A value with a trailing function word."""
 
 
 @dataclass
@@ -196,13 +196,13 @@ class _ReadText:
 
     def value(self, tag: Tag) -> str:
         words = " ".join(self.text[tag.start : tag.end].strip(_MARKS).split())
-        while shorter := _LOOSE_END.fullmatch(words):
+        while shorter := _TRAILING_FUNCTION_WORD.fullmatch(words):
             words = shorter["words"].strip(_MARKS)
         return words
 
 
 def is_restricted_in_time(sentence: str) -> bool:
-    """Return whether a sentence says something that is so for a time or in part only."""
+    """Return whether a sentence describes something temporary or partial."""
     return bool(_RESTRICTED.search(sentence)) and not _MOVED.search(sentence)
 
 
@@ -294,8 +294,8 @@ def _said(tag: Tag, value: str, subject: Subject, context: _ReadText) -> Proposa
     """Return the proposal of a value, without its times."""
     if "answer" in tag.flags and _YES_OR_NO.fullmatch(value):
         return _answer(value, subject, context)
-    is_me = subject == context.speaker
-    if not is_me and tag.slot in ("event", "condition", "other") and _DIED.search(value):
+    is_speaker = subject == context.speaker
+    if not is_speaker and tag.slot in ("event", "condition", "other") and _DIED.search(value):
         return _died(subject, value)
     if tag.slot in ("pet", "relation"):
         proposal = _about_somebody(tag, value, subject, context)
@@ -305,9 +305,9 @@ def _said(tag: Tag, value: str, subject: Subject, context: _ReadText) -> Proposa
 
 
 def _about_somebody(tag: Tag, value: str, subject: Subject, context: _ReadText) -> Proposal | None:
-    """Return who somebody is to the user, or that they died or left; None for an unnamed pet."""
-    is_me = subject == context.speaker
-    if is_me:
+    """Build the proposal of a relation, a death or a separation; None for an unnamed pet."""
+    is_speaker = subject == context.speaker
+    if is_speaker:
         ended = _end_of_somebody(tag, value, context)
         if ended is not None:
             return ended
@@ -315,11 +315,11 @@ def _about_somebody(tag: Tag, value: str, subject: Subject, context: _ReadText) 
         return _relation(tag, value, subject, context)
     if "ended" in tag.flags and _DIED.search(value):
         return _died(subject, value)
-    return None if is_me or "ended" in tag.flags else _named(value, subject, context)
+    return None if is_speaker or "ended" in tag.flags else _named(value, subject, context)
 
 
 def _about_a_value(tag: Tag, value: str, subject: Subject, context: _ReadText) -> Proposal | None:
-    """Return that the predicate of a slot is true of a value, was true, or is not."""
+    """Build the proposal of a slot's value, with tense and negation applied."""
     slot = SLOTS[tag.slot]
     name, words = tag.slot, value
     if name not in ("name", "remember", "instruction", "other", "event"):
@@ -425,7 +425,7 @@ def _relation(tag: Tag, value: str, subject: Subject, context: _ReadText) -> Pro
 
 
 def _named(value: str, subject: Subject, context: _ReadText) -> Proposal | None:
-    """Return that somebody with a name is what the subject says: "Clara is the user's sister."."""
+    """Build the proposal of a name: "Clara is the user's sister."."""
     role = subject.alias or subject.name
     if role.casefold().startswith("the user's "):
         named = context.names.get(role.casefold())
@@ -442,7 +442,7 @@ def _is(name: str, role: str, alias: str) -> Proposal:
 
 
 def _died(subject: Subject, words: str) -> Proposal:
-    """Return that somebody died, which ends what is said of them."""
+    """Build the proposal that a person died, which ends the facts about them."""
     proposal = _make(subject, "died", "", "people")
     return replace(
         proposal,
@@ -466,7 +466,7 @@ def _end_of_somebody(tag: Tag, value: str, context: _ReadText) -> Proposal | Non
 
 
 def _parted(subject: Subject, words: str) -> Proposal:
-    """Return that somebody is no longer close to the user: "broke up"."""
+    """Build the proposal that a person and the user separated."""
     name = subject.name[:1].upper() + subject.name[1:]
     return Proposal(
         subject.name,
@@ -532,7 +532,7 @@ def _with_time(proposal: Proposal, tag: Tag, context: _ReadText) -> Proposal:
 
 
 def _temporarily(proposal: Proposal) -> Proposal:
-    """Return a proposal of what is so for a time only; it stands beside what lasts."""
+    """Mark a proposal as temporary, so that it does not replace a lasting fact."""
     predicate = proposal.predicate
     if predicate.startswith("temporarily ") or proposal.ends:
         return proposal

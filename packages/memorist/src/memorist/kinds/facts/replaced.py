@@ -1,4 +1,4 @@
-"""Which messages answer a question with facts that were replaced, and what is true instead."""
+"""Find messages that answer a question with replaced facts, and the current statements."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find_replaced(
 
 
 def _common(asked: frozenset[str], rows: Sequence[FactRow]) -> int:
-    """Return how many words of a question the best of some facts has."""
+    """Return the largest number of question words that any one fact contains."""
     return max((len(asked & set(analyse(row.statement))) for row in rows), default=0)
 
 
@@ -83,14 +83,14 @@ def _has_replaced(tx: Transaction, user: str) -> bool:
 
 
 def _is_true(row: FactRow, now: int) -> bool:
-    """Return whether a fact is true; one that changes at a later time still is."""
+    """Return whether a fact is currently true. A fact with a scheduled change is true until then."""
     if row.status == "active":
         return row.valid_to is None or row.valid_to > now
     return row.replaced_how == "changed" and row.valid_to is not None and row.valid_to > now
 
 
 def _find_newest(tx: Transaction, replaced: Sequence[FactRow]) -> Mapping[str, FactRow]:
-    """Return the last fact of those that replaced each other, for each of some replaced facts."""
+    """Follow `replaced_by` and return the final fact for each replaced fact."""
     sent = {
         row.id: tx.send(
             f"""with recursive newer (id, replaced_by) as (
@@ -112,7 +112,7 @@ def _in_words(row: FactRow, newest: FactRow) -> str:
     if row.replaced_how == "corrected":
         return f"corrected: {newest.statement}"
     if row.replaced_how == "refined":
-        return f"more exactly: {newest.statement}"
+        return f"more precisely: {newest.statement}"
     since = next(
         time for time in (newest.valid_from, row.valid_to, newest.learned_at) if time is not None
     )
