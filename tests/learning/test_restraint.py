@@ -48,8 +48,8 @@ def messages(draw: st.DrawFn) -> tuple[str, Tag]:
 
 def may_retire(text: str, tag: Tag, proposal: Proposal, older: Known) -> bool:
     """Return whether a statement is an end, a correction, or a newer one that lasts."""
-    if {"ended", "correction"} & tag.flags or "negated" in tag.flags:
-        return True
+    if {"ended", "correction", "negated"} & tag.flags:
+        return older.fact.topic == proposal.topic or older.fact.predicate == proposal.predicate
     is_lasting = not (RESTRAINING & tag.flags or is_restricted_in_time(text) or is_uncertain(text))
     same = meaning(proposal.predicate, "").predicate == meaning(older.fact.predicate, "").predicate
     is_opposite = {tag.slot} <= {"likes", "dislikes"}
@@ -90,6 +90,7 @@ def remember(
         message=message,
         id=f"{message.session} {len(facts)}",
         statement=proposal.statement,
+        topic=proposal.topic,
         valid_to=decision.valid_to,
     )
     return [*kept, new]

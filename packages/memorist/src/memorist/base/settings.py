@@ -171,8 +171,8 @@ class Settings(SettingsExtras):
     )
     facts: Literal["off", "explicit", "model"] = _setting(
         "explicit",
-        "How facts are learned from conversations: not at all (`off`), from what is said outright, by built-in "
-        "rules for English and German (`explicit`), or by a `model` (`summary_model` if it is set, else `model`).",
+        "How facts are learned from conversations: not at all (`off`), from what people say, by the built-in "
+        "reader for English and German (`explicit`), or by a `model` (`summary_model` if it is set, else `model`).",
     )
     facts_tokens_per_day: int = _setting(
         200_000,

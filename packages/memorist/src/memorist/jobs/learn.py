@@ -31,7 +31,7 @@ from memorist.jobs.session_marks import (
     retry_pause,
 )
 from memorist.kinds.kind import Owner, Services
-from memorist.learning import batch as learning
+from memorist.learning import batch as batches
 from memorist.learning.batch import Batch
 from memorist.learning.model_reading import may_state_facts, merge, read_with_model
 from memorist.learning.reading import Reading, read_turns
@@ -295,7 +295,7 @@ def _read_all(
     done = 0
     attempts = 0
     while attempts < MAX_ATTEMPTS:
-        batch = services.database.read(tenant, lambda tx: learning.read_batch(tx, session.session))
+        batch = services.database.read(tenant, lambda tx: batches.read_batch(tx, session.session))
         if batch is None:
             return JobResult(done=done)
         if access is not None and _is_too_early(services, tenant, batch):
@@ -332,8 +332,8 @@ def _read(
     known, today = services.database.read(
         tenant,
         lambda tx: (
-            learning.facts_to_show(tx, batch.user, [*batch.earlier, *batch.turns]),
-            learning.today(tx),
+            batches.facts_to_show(tx, batch.user, [*batch.earlier, *batch.turns]),
+            batches.today(tx),
         ),
     )
     if not may_state_facts(batch.turns, batch.earlier, known):
@@ -362,7 +362,7 @@ def _commit(services: Services, tenant: str, batch: Batch, reading: Reading) -> 
     )
     counts = services.writer.write(
         change,
-        lambda tx: learning.commit(
+        lambda tx: batches.commit(
             tx, services.index, batch, reading.proposals, policy, services.settings.review
         ),
         idempotent=True,
@@ -400,7 +400,8 @@ class _Budget:
     def _is_full(self, user: str) -> bool:
         """Return whether a call must wait for others; raise `_OverBudget` if that would not help."""
         for limit in self.limits_reached(user):
-            if not self._running.total():
+            running = self._running[user] if limit.user else self._running.total()
+            if not running:
                 if limit.user:
                     self.limited_users.add(user)
                 raise limit

@@ -38,6 +38,7 @@ from memorist.kinds.facts.fact import (
 )
 from memorist.learning.proposal import Proposal
 from memorist.learning.resolution import (
+    ENDED,
     Decision,
     Known,
     MessagePosition,
@@ -368,6 +369,16 @@ def _add(step: FactStep, new: NewFact, decision: Decision, evidence: Sequence[Ev
         conflicts_with=decision.conflicts_with.id if decision.conflicts_with else None,
         needs_review=decision.needs_review,
     )
+    for ended in decision.also_ends:
+        end = NewFact(
+            ended.subject,
+            f"{ended.subject} no longer {ended.predicate} {ended.object}.",
+            ENDED + ended.predicate,
+            ended.object,
+            ended.topic,
+            valid_from=dated.valid_from,
+        )
+        step.add(end, evidence, replaces=ended.id)
     for pending in decision.settles:
         step.retract(pending.id, evidence)
 

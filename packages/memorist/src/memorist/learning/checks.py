@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from memorist.base import canonical
 from memorist.base.lazy_pattern import LazyPattern
 from memorist.kinds.facts.fact import MAX_STATEMENT_CHARACTERS, MAX_SUBJECT_CHARACTERS
+from memorist.learning.guards import names_a_secret
 from memorist.learning.proposal import Proposal
 from memorist.learning.source_message import SourceMessage
 from memorist.text.instructions import orders_agent, reads_like_instruction
@@ -29,6 +30,8 @@ def check(proposal: Proposal, cited: Sequence[SourceMessage]) -> Proposal:
     _check_form(proposal)
     if is_instruction(proposal, cited):
         raise Refused("instruction")
+    if names_a_secret(f"{proposal.statement} {proposal.object}"):
+        raise Refused("secret")
     return proposal
 
 

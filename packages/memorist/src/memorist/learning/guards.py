@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 from memorist.base.lazy_pattern import LazyPattern
 
-_BLOCK = LazyPattern(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`|<(\w+)>.*?</\1>", re.DOTALL)
-_QUOTED_LINE = LazyPattern(r"(?m)^\s*(?:>|\||\d\d:\d\d|\[\d|    \S|\t\S|[$#{}]).*$")
+_BLOCK = LazyPattern(
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`|<(\w+)>.{0,2000}?</\1>", re.DOTALL
+)
+_QUOTED_LINE = LazyPattern(r"(?m)^[^\S\n]*(?:>|\||\d\d:\d\d|\[\d|    \S|\t\S|[$#{}]).*$")
 _QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{12,400}[\"”“»]|(?<!\w)'[^\n]{25,300}?'(?!\w)")
 _DRAFT = LazyPattern(
     r"(?i)^\W*(?:(?:can|could|would) you |please |bitte )*(?:write|draft|compose|dichte|schreib\w*|verfass\w*)\b[^\n:]{0,120}:\s"
@@ -31,11 +33,11 @@ _NOT_MEANT = LazyPattern(
     r"|\byeah,? right\b|\bvon wegen\b|^\s*(?:oh,? sure|na klar|ja klar|klar doch)\b"
 )
 _ROLE_PLAY = LazyPattern(
-    r"(?i)\b(?:role-?play\w*|rollenspiel\w*|in character|act as|you are now|pretend(?:ing)?"
-    r"|tu(?: mal)? so,? als|spiel\w* (?:mal )?(?:die rolle|einen?)|stell dir vor"
+    r"(?i)\b(?:role-?play\w*|rollenspiel\w*|act as|you are now|pretend(?:ing)?"
+    r"|tu(?: mal)? so,? als|spiele? (?:mal |bitte )*(?:die|eine) rolle|stell dir vor"
     r"|(?:write|schreib\w*)(?: \w+){0,3} (?:story|poem|song|monologue|dialogue|scene|script|joke|novel|lyrics"
     r"|geschichte|gedicht|lied|szene|dialog|witz|märchen|roman|monolog|songtext)\b"
-    r"|my (?:character|protagonist|narrator|novel|screenplay)|(?:the|our) (?:narrator|protagonist)"
+    r"|my (?:character|protagonist|narrator)|in my (?:novel|screenplay|story)|(?:the|our) (?:narrator|protagonist)"
     r"|(?:meine?|der|die) (?:figur|erzähler\w*|hauptfigur|protagonist\w*|romanheld\w*)"
     r"|i (?:tell|attack|draw|cast|sneak|approach|whisper to) (?:the|my)\b"
     r"|(?:invent|make up|erfinde|denk dir)\b.{0,60}\b(?:person\w*|character|customer|user|profile|persona|kund\w*|figur|profil"
@@ -46,15 +48,17 @@ _ROLE_PLAY = LazyPattern(
 )
 _IMAGINED = LazyPattern(
     r"(?i)\b(?:if (?:i|we|my)|i wish|wish (?:i|we)|imagin(?:e|ing)|suppos(?:e|ing)|what if|let'?s say"
-    r"|as if|as though|would(?:n'?t)? (?:love|like|be|have|live|move|want)|could(?:'ve| have)"
+    r"|would(?:n'?t)? (?:love|like|be|have|live|move|want)|could(?:'ve| have)"
     r"|dream(?:t|ed)? (?:that|of|about)|in (?:a|my|another|the) (?:dream|past life|parallel)"
-    r"|someday|one day i|wenn ich|wenn wir|falls ich|ich wünschte|wünschte|angenommen|als ob"
+    r"|someday|one day i|wenn ich|wenn wir|falls ich|ich wünschte|wünschte|angenommen"
     r"|hätte ich|wäre ich|würde ich (?:gern|lieber)|ich wäre|ich hätte|geträumt|traum\b)"
 )
 _SECRET = LazyPattern(
     r"(?i)\b(?:pass(?:word|phrase|code|wd)s?|passw[oö]rt\w*|kennw[oö]rt\w*|pin(?: ?(?:code|number|nummer))?|api[ -]?keys?|"
     r"secret key|private key|access token|cvv|cvc|credit card|kreditkarte\w*|security code)\b"
 )
+MAX_CHARACTERS = 6_000
+"""Characters of a message that are looked at; facts are read from shorter ones only."""
 _SENTENCE_END = LazyPattern(r"(?<=[.!?…\n])\s+|\n")
 
 
@@ -65,10 +69,11 @@ def states_nothing(text: str) -> bool:
 
 def foreign_parts(text: str) -> list[tuple[int, int]]:
     """Return the parts of a message that are quoted, code, or drafts for others."""
+    text = text[:MAX_CHARACTERS]
     parts = [match.span() for match in _all(text, _BLOCK, _QUOTED_LINE, _QUOTATION)]
     draft = _DRAFT.search(text)
     if draft:
-        parts.append((draft.end(), len(text)))
+        parts.append((draft.end(), MAX_CHARACTERS))
     return parts
 
 

@@ -24,7 +24,13 @@ from memorist.kinds.facts.entities import is_role
 from memorist.kinds.facts.fact import ABOUT_USER, TOPICS, Fact
 from memorist.learning import reader
 from memorist.learning.checks import Refused, check
-from memorist.learning.guards import foreign_parts, is_imagined, sentence_at, states_nothing
+from memorist.learning.guards import (
+    foreign_parts,
+    is_imagined,
+    names_a_secret,
+    sentence_at,
+    states_nothing,
+)
 from memorist.learning.proposal import Proposal, Relation
 from memorist.learning.reading import Reading, personal_values
 from memorist.learning.resolution import content_words, is_exclusive, meaning
@@ -129,8 +135,8 @@ def may_state_facts(
 ) -> bool:
     """Return whether a model may find facts in turns: small talk is not worth a call.
 
-    Our reader decides. It knows English and German; where it is not installed, or a turn has another
-    language, every turn that may be personal counts.
+    The built-in reader decides. It knows English and German; if it cannot be used, or a turn has
+    another language, every turn that may be personal counts.
     """
     question = earlier[-1].text if earlier and earlier[-1].speaker == "agent" else ""
     for turn in turns:
@@ -140,7 +146,7 @@ def may_state_facts(
         if (
             personal_values(turn.text, question)
             or (known and _CHANGE.search(turn.text))
-            or (not reader.is_installed() and _FIRST_PERSON.search(turn.text))
+            or (not reader.is_usable() and _FIRST_PERSON.search(turn.text))
             or _is_foreign(turn.text)
         ):
             return True
@@ -361,13 +367,13 @@ def _cited(numbers: Any, turns: Sequence[SourceMessage]) -> list[SourceMessage]:
 
 def _sentence_of(quote: str, cited: Sequence[SourceMessage]) -> str:
     """Return the sentence of a message that has a quote."""
-    words = _normal(quote)
+    words = re.findall(r"\w+", quote)
+    pattern = r"\W+".join(map(re.escape, words))
     for turn in cited:
-        text = _normal(turn.text)
-        place = text.find(words)
-        if place >= 0:
-            return sentence_at(text, place)
-    return words
+        match = re.search(pattern, turn.text, re.IGNORECASE) if words else None
+        if match:
+            return sentence_at(turn.text, match.start())
+    return quote
 
 
 def _check_quote(quote: str, cited: Sequence[SourceMessage], *, is_instruction: bool) -> None:
@@ -376,16 +382,18 @@ def _check_quote(quote: str, cited: Sequence[SourceMessage], *, is_instruction: 
     is_instruction: "if I ask for a recipe, …" is meant; in other facts, "if" says what would be
     """
     words = _normal(quote).strip(" .,;:!?…")
-    texts = [(turn.text, _normal(turn.text)) for turn in cited]
-    texts = [(own, text) for own, text in texts if words in text]
-    is_whole = any(words == text.strip(" .,;:!?…") for _, text in texts)
+    turns = [turn for turn in cited if words in _normal(turn.text)]
+    is_whole = any(words == _normal(turn.text).strip(" .,;:!?…") for turn in turns)
     letters = sum(map(str.isalnum, words))
-    if not texts or not letters or (letters < _MIN_QUOTE_LETTERS and not is_whole):
+    if not turns or not letters or (letters < _MIN_QUOTE_LETTERS and not is_whole):
         raise Refused("not in the messages")
-    for own, text in texts:
+    for turn in turns:
+        own = turn.text
         is_foreign = any(words in _normal(own[start:end]) for start, end in foreign_parts(own))
-        is_supposed = is_imagined(sentence_at(text, text.index(words))) and not is_instruction
-        if not is_foreign and not is_supposed:
+        sentence = _sentence_of(quote, [turn])
+        if names_a_secret(sentence):
+            raise Refused("secret")
+        if not is_foreign and (is_instruction or not is_imagined(sentence)):
             return
     raise Refused("not meant")
 

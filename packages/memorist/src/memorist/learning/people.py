@@ -14,7 +14,7 @@ _GERMAN = {
     "mother": "mutter mama mutti",
     "father": "vater vaters papa papas",
     "wife": "frau ehefrau",
-    "husband": "mann mannes mannes ehemann gatte",
+    "husband": "mann mannes ehemann gatte",
     "partner": "partner partnerin partners lebensgefährte lebensgefährtin lebensgefährten",
     "girlfriend": "freundin",
     "boyfriend": "freund freundes freunds",
@@ -77,9 +77,9 @@ _OTHERS = """stepmother stepfather stepson stepdaughter stepsister stepbrother u
     parents grandparents twins twin baby toddler friend friends colleague boss landlord landlady therapist
     coach teacher doctor dentist mentor supervisor godson goddaughter godmother godfather ex ex-wife ex-husband
     ex-girlfriend ex-boyfriend dog puppy cat kitten rabbit horse pony parrot budgie hamster tortoise
-    guinea pig goldfish"""
+    guinea_pig goldfish"""
 RELATIONS: Mapping[str, str] = {
-    **{word: word for word in _OTHERS.split()},
+    **{word: word.replace("_", " ") for word in _OTHERS.split()},
     **{word: name for name, words in _ENGLISH.items() for word in (name, *words.split())},
     **{word: name for name, words in _GERMAN.items() for word in words.split()},
 }

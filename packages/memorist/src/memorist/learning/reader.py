@@ -48,6 +48,11 @@ def is_installed() -> bool:
     return folder is not None and (folder / _MODEL).is_file()
 
 
+def is_usable() -> bool:
+    """Return whether the weights are installed and intact."""
+    return is_installed() and not isinstance(_load(), SettingsError)
+
+
 def read(text: str, before: str = "") -> list[Tag]:
     """Return the values that a message names; raise SettingsError if the weights are damaged.
 
@@ -65,7 +70,11 @@ def read(text: str, before: str = "") -> list[Tag]:
     while start < min(len(ids), MAX_TOKENS):
         end = _window_end(text, offsets, start)
         first = start == 0
-        outputs = _run(network, ids[start:end], question.ids[-BEFORE_TOKENS:] if first else [])
+        try:
+            outputs = _run(network, ids[start:end], question.ids[-BEFORE_TOKENS:] if first else [])
+        except Exception as error:  # onnxruntime has no error class of its own
+            problem = f"the fact reader failed: {str(error)[:200]}"
+            raise SettingsError(where="facts", problem=problem) from None
         tags += decode(outputs, text, offsets[start:end])
         start = end
     return tags
@@ -118,7 +127,10 @@ def _run(network: _Network, ids: Sequence[int], before: Sequence[int]) -> dict[s
 
 def _network() -> _Network:
     with _loading:
-        return _load()
+        network = _load()
+    if isinstance(network, SettingsError):
+        raise network
+    return network
 
 
 def _digest(file: Path) -> str:
@@ -127,15 +139,16 @@ def _digest(file: Path) -> str:
 
 
 @functools.cache
-def _load() -> _Network:
+def _load() -> _Network | SettingsError:
+    """Return the network, or why it cannot be used; read the files once only."""
     folder = package_folder()
     if folder is None or not (folder / _MODEL).is_file():
-        raise SettingsError(
+        return SettingsError(
             where="facts", problem="the fact reader requires the package memorist-encoder"
         )
     if not is_own_encoder(folder) or _digest(folder / _MODEL) != _CHECKSUM:
         problem = f"the files of the fact reader in {folder} are damaged; reinstall the package memorist-encoder"
-        raise SettingsError(where="facts", problem=problem)
+        return SettingsError(where="facts", problem=problem)
     try:
         import onnxruntime
         import tokenizers
@@ -149,7 +162,7 @@ def _load() -> _Network:
         )
     except Exception as error:  # the libraries have no common error class
         problem = f"the fact reader in {folder} cannot be loaded: {str(error)[:200]}"
-        raise SettingsError(where="facts", problem=problem) from None
+        return SettingsError(where="facts", problem=problem)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return _Network(tokenizer, session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,8 @@ def read_turns(turns: Sequence[SourceMessage], earlier: Sequence[SourceMessage] 
         previous = before[place + offset - 1] if place + offset else None
         question = previous.text if previous and previous.speaker == "agent" else ""
         tags = personal_values(turn.text, question)
+        if reader.is_usable() and not reader.is_read_whole(turn.text):
+            reading.refused["too long"] += 1
         for proposal in make_proposals(turn.text, tags, turn.sent_at, question, turn.speaker):
             try:
                 reading.proposals.append(check(replace(proposal, evidence=(turn.seq,)), [turn]))
@@ -84,22 +87,22 @@ def personal_values(text: str, before: str = "") -> list[Tag]:
 
 def _is_meant(tag: Tag, sentence: str) -> bool:
     """Return whether a sentence is a literal statement and contains no secret."""
-    if tag.slot == "remember":  # the user asks for it
-        return True
-    return not names_a_secret(sentence) and (tag.slot == "instruction" or not is_imagined(sentence))
+    if names_a_secret(sentence):
+        return False
+    return tag.slot in ("instruction", "remember") or not is_imagined(sentence)
 
 
 def _values(text: str, before: str) -> list[Tag]:
-    """Return what the reader finds, and what the rules find beside it."""
-    tags: list[Tag] = []
-    if reader.is_installed():
-        try:
-            tags = reader.read(text, before)
-        except SettingsError as error:  # `doctor` reports it, too
-            _log.warning("%s Falling back to the built-in rules.", error)
-    tags = [tag for tag in tags if tag.confidence >= MIN_CONFIDENCE]
-    return tags + [
-        tag
-        for tag in rules.read(text)
-        if not any(tag.start < other.end and other.start < tag.end for other in tags)
-    ]
+    """Return what the reader finds, or the rules where the reader cannot be used."""
+    if not reader.is_installed():
+        return rules.read(text)
+    try:
+        return [tag for tag in reader.read(text, before) if tag.confidence >= MIN_CONFIDENCE]
+    except SettingsError as error:  # `doctor` reports it, too
+        _warn_once(str(error))
+        return rules.read(text)
+
+
+@functools.cache
+def _warn_once(problem: str) -> None:
+    _log.warning("%s Falling back to the built-in rules.", problem)

@@ -75,7 +75,15 @@ _EXCLUSIVE = re.compile(
     "|(?:has the )?relationship status|height|phone number|email address|address"
     "|follows the diet|asked about .+|favou?rite .+"
 )
-_OF_THE_LIVING = ("", "dating", "married to", "has the relationship status", "lives in", "works at")
+_OF_THE_LIVING = (
+    "",
+    "dating",
+    "married to",
+    "has the relationship status",
+    "lives in",
+    "works at",
+    "works as",
+)
 """Predicates that end when a person dies or leaves; the empty one stands for `is`."""
 _END_WORDS = re.compile(
     r"(?i)\b(?:quit|left|leaving|resign\w*|fired|sacked|laid off|redundan\w*|sold|broke|split|cancel\w*|call\w* off|stop\w*|gave|"
@@ -126,6 +134,7 @@ class Decision:
     replaces: Fact | None = None
     replacement_type: ReplacementType = "changed"
     conflicts_with: Fact | None = None  # an unclear pair
+    also_ends: Sequence[Fact] = ()  # what else is no longer true of somebody who died or left
     settles: Sequence[Fact] = ()  # pending facts that say the same and need no review any more
     needs_review: bool = False
     valid_from: datetime | None = None
@@ -362,7 +371,11 @@ class _Judge:
             is_vague = self._proposal.ends and not _shared_words(self._proposal, newest.fact)
             if is_vague and len(contradicted) > 1:
                 return _unclear(newest.fact, "it does not say which of them ended")
-            return self._replace(newest, replacement_type, active)
+            decision = self._replace(newest, replacement_type, active)
+            if self._proposal.ends_subject and decision.replaces is not None:
+                others = [item.fact for item in contradicted if item is not newest]
+                decision = replace(decision, also_ends=others, conflicts_with=None)
+            return decision
         return Decision("add", "new")
 
     def _is_from_this_session(self, item: Known) -> bool:
@@ -394,6 +407,7 @@ class _Judge:
             item
             for item in active
             if own
+            and item.fact.topic == self._proposal.topic
             and _meaning_of(item.fact).is_positive
             and (own <= content_words(item.fact.object) or content_words(item.fact.object) <= own)
             and content_words(item.fact.object)

@@ -28,10 +28,12 @@ _END = (
 )
 _MY = r"(?:[Mm]y|[Oo]ur)"
 _MEIN = r"(?:[Mm]ein(?:e[rnms]?)?|[Uu]nser(?:e[rnms]?)?)"
-_ADVERB = r"(?:(?:also|now|currently|really|still|just|actually|recently|finally|always|both) )*"
+_ADVERB = (
+    r"(?:(?:also|now|currently|really|still|just|actually|recently|finally|always|both) ){0,3}"
+)
 _ADVERB_DE = (
     r"(?:(?:jetzt|gerade|derzeit|inzwischen|mittlerweile|auch|ja|übrigens|eigentlich|wirklich|sehr|schon|aktuell|momentan"
-    r"|noch|immer noch|leider|beruflich|seit kurzem|seit \w+(?: \d{4})?|seit \d{4}) )*"
+    r"|noch|immer|leider|beruflich|seit \w+(?: \d{4})?) ){0,4}"
 )
 _I = rf"\b(?:[Ii]|[Ww]e) {_ADVERB}"
 _I_AM = rf"\b(?:[Ii]['’]?m|[Ii] am|[Ww]e['’]re|[Ww]e are) {_ADVERB}"
@@ -61,7 +63,7 @@ def _english() -> list[Rule]:
     name = rf"(?P<value>{_NAME})"
     rules = [
         _rule("name", rf"\b[Mm]y (?:full |first )?name(?:['’]s| is) {name}"),
-        _rule("name", rf"(?:^|[.!] |\b(?:[Hh]i|[Hh]ello|[Hh]ey),? )I['’]?(?: a)?m {name}(?=[.,!]|$)"),
+        _rule("name", rf"\b(?:[Hh]i|[Hh]ello|[Hh]ey),? (?:all|there)?[,!]? ?I['’]?(?: a)?m {name}(?=[.,!]|$)"),
         _rule("name", rf"\b[Cc]all me {name}"),
         _rule("age", rf"{_I_AM}(?P<value>\d{{1,3}}) years old"),
         _rule("age", r"\b[Mm]y birthday(?:['’]s| is) (?:on )?(?P<value>[\w .]{3,20}?)(?=[.,!?;]|$)"),
@@ -75,11 +77,10 @@ def _english() -> list[Rule]:
         _rule("diet", rf"{_I}(?:do not|don['’]?t|never) eat {value}", "negated"),
         _rule("likes", rf"{_I}(?:love|like|enjoy|adore) (?!to\b|it\b|that\b|this\b|how\b|you)(?P<value>{_WORDS}){_END}"),
         _rule("dislikes", rf"{_I}(?:hate|dislike|can['’]?t stand) (?!to\b|it\b|that\b|this\b|how\b|you|when\b){value}"),
-        _rule("medication", rf"{_I_AM}taking {name}"),
         _rule("remember", r"\b[Rr]emember (?:that|:) ?(?P<value>[^.!?\n]{4,200})"),
         _rule("instruction", r"(?P<value>\b(?:[Ff]rom now on|[Gg]oing forward|[Ii]n (?:the )?future),? [^.!?\n]{4,200})"),
         _rule("instruction", r"(?:^|[.!] |[Pp]lease )(?P<value>(?:[Aa]lways|[Nn]ever) (?:answer|reply|respond|use|write|give|keep|call|include|format|explain|ask|add|suggest)\b[^.!?\n]{2,200})"),
-        _rule("work", rf"{_I}(?:left|quit) (?P<value>{_NAME})", "ended"),
+        _rule("work", rf"{_I}(?:left|quit) (?:my job at|my job with|the company) (?P<value>{_NAME})", "ended"),
         _rule("work", rf"{_I}(?:no longer|don['’]?t) work (?:at|for) (?P<value>{_NAME})", "ended"),
         _rule("home", rf"{_I}(?:no longer|don['’]?t) live in (?P<value>{_NAME})", "ended"),
         _rule("owns", rf"{_I}sold (?:my|our|the) {value}", "ended"),
@@ -94,9 +95,7 @@ def _english() -> list[Rule]:
             _rule(
                 "home", rf"{begin}(?:live{verb} (?:in|near)|(?:just )?moved (?:back )?to) {name}"
             ),
-            _rule(
-                "work", rf"{begin}(?:work{verb} (?:at|for)|(?:just )?started (?:at|with)) {name}"
-            ),
+            _rule("work", rf"{begin}(?:work{verb} (?:at|for)|(?:just )?started at) {name}"),
             _rule("role", rf"{begin}work{verb} as (?:a |an |the ){value}"),
             _rule("language", rf"{begin}speak{verb} {name}"),
         ]
@@ -119,7 +118,7 @@ def _german() -> list[Rule]:
         _rule("name", rf"\b(?:[Ii]ch heiße|[Mm]ein Name ist|[Nn]enn[e]? mich(?: bitte)?) {name}"),
         _rule("age", rf"{bin_}(?P<value>\d{{1,3}})(?: Jahre alt)?(?=[.,!]|$| Jahre)"),
         _rule("age", r"\b(?:[Ii]ch habe am|[Mm]ein Geburtstag ist(?: am| der)?) (?P<value>[\w .]{3,20}?)(?: Geburtstag)?(?=[.,!?;]|$)"),
-        _rule("relation", rf"(?P<subject>{_MEIN} (?:\w+ )?{_RELATION})(?:,| heißt)? (?P<value>[A-ZÄÖÜ][\w-]+)"),
+        _rule("relation", rf"(?P<subject>{_MEIN} (?:\w+ )?{_RELATION})(?:,| heißt)? (?P<value>[A-ZÄÖÜ][\w-]+)(?=,|[.!?]|$| (?:und|ist|wohnt|lebt|arbeitet|heißt|kommt|spielt)\b)"),
         _rule("relation", rf"\b(?P<subject>[A-ZÄÖÜ][\w-]+) ist {_MEIN} (?:\w+ )?(?P<value>{_RELATION})\b"),
         _rule("relation", rf"{bin_}(?P<value>verheiratet|verlobt|geschieden|ledig|verwitwet)\b"),
         _rule("home", rf"{_ich('(?:wohne|wohnen|lebe|leben|wohn)')}in {name}"),
@@ -134,7 +133,7 @@ def _german() -> list[Rule]:
         _rule("work", rf"{_OTHER_DE} arbeitet {_ADVERB_DE}(?:bei(?:m| der)?|für) {name}"),
         _rule("work", rf"{_ich('arbeite')}nicht mehr (?:bei(?:m| der)?|für) {name}", "ended"),
         _rule("role", rf"{_ich('(?:arbeite|jobbe)')}als {name}"),
-        _rule("role", rf"{bin_}(?P<value>[A-ZÄÖÜ]\w+(?:in|er|eur|eurin|ent|entin|ist|istin|ogin|oge|or|orin|arzt|ärztin|frau|mann|wirt|wirtin|lehrling|azubi))\b(?=[.,!?]|$| (?:und|von|in|bei|aus|an|am|im)\b)"),
+        _rule("role", rf"{bin_}(?P<value>[A-ZÄÖÜ]\w*(?:lehrer|bäcker|pfleger|schüler|student|techniker|ingenieur|verkäufer|fahrer|mechaniker|maler|arzt|schwester|hebamme|entwickler|azubi|lehrling|rentner|koch|friseur)(?:in)?|Lehrer(?:in)?|Bäcker(?:in)?|Student(?:in)?|Arzt|Ärztin|Hebamme|Koch|Köchin|Rentner(?:in)?|Ingenieur(?:in)?)\b"),
         _rule("allergy", rf"{bin_}(?:\w+ )?allergisch (?:gegen|auf) {value}"),
         _rule("allergy", rf"{_OTHER_DE} ist (?:\w+ )?allergisch (?:gegen|auf) {value}"),
         _rule("allergy", r"\b[Ii]ch habe eine (?P<value>\w+allergie)\b"),
@@ -143,7 +142,6 @@ def _german() -> list[Rule]:
         _rule("likes", rf"{_ich('(?:liebe|mag)')}(?!es\b|das\b|keine?n?\b|nicht\b|dich\b){value}"),
         _rule("dislikes", rf"{_ich('(?:hasse|mag)')}(?:keine?n? )(?!es\b|das\b){value}"),
         _rule("language", rf"{_ich('spreche')}(?:fließend )?{name}"),
-        _rule("medication", rf"{_ich('nehme')}(?:täglich |morgens |abends )?(?P<value>[A-ZÄÖÜ]\w{{4,}})(?=[.,!?]|$)"),
         _rule("pet", rf"\b[Ii]ch habe eine?n? (?P<subject>(?:\w+ )?(?:Hund|Hündin|Katze|Kater|Pferd|Hasen|Kaninchen|Papagei|Wellensittich)) namens {name}"),
         _rule("remember", r"\b(?:[Mm]erk dir|[Nn]otier dir|[Dd]enk daran|[Vv]ergiss nicht)(?: bitte)?[,:]? (?:dass )?(?P<value>[^.!?\n]{4,200})"),
         _rule("instruction", r"(?P<value>\b(?:[Aa]b jetzt|[Aa]b sofort|[Vv]on jetzt an|[Kk]ünftig|[Ii]n Zukunft),? [^.!?\n]{4,200})"),
@@ -160,7 +158,7 @@ _IS_GERMAN = LazyPattern(
 )
 _IS_ENGLISH = LazyPattern(r"\b(?:I|my|the|is|are|we|and|please|me|our|have|am|I['’]m)\b")
 _NEXT = LazyPattern(
-    rf"(?:\s*,\s*|\s*,?\s+(?:and|or|und|oder)\s+)(?:to |gegen )?(?P<value>{_WORD}){_END}"
+    rf"(?:\s*,\s*(?=[^.!?]{{1,60}}\b(?:and|or|und|oder)\b)|\s*,?\s+(?:and|or|und|oder)\s+)(?:to |gegen )?(?P<value>{_WORD}){_END}"
 )
 _LISTS = frozenset({"allergy", "likes", "dislikes", "language", "diet"})
 _NEVER_NAMES = frozenset(

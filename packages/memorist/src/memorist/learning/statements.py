@@ -90,8 +90,8 @@ _YEAR = LazyPattern(r"(?:19|20)\d\d")
 _MAIL = LazyPattern(r"\S+@\S+")
 _PHONE = LazyPattern(r"[+\d][\d ()/.-]{5,}")
 _DIED = LazyPattern(
-    r"(?i)\b(?:died|passed|dead|put (?:him|her|it|them)? ?down|put to sleep|lost (?:him|her)|gone|gestorben|verstorben|tot|"
-    r"eingeschläfert|einschläfern|von uns gegangen|euthani[sz]ed|no longer with us|lost (?:my|our)|funeral|beerdigung)\b"
+    r"(?i)\b(?:died|passed away|passed on|dead|put (?:him|her|it|them)? ?down|put to sleep|gestorben|verstorben|tot|"
+    r"eingeschläfert|einschläfern|von uns gegangen|euthani[sz]ed|no longer with us)\b"
 )
 _END_OF_A_PAIR = LazyPattern(
     r"(?i)\b(?:split(?: up)?|broke(?:n)? up|separated|divorced|dumped|left me|over|getrennt|schluss|auseinander|geschieden|verlassen)\b"
@@ -146,6 +146,17 @@ _UNCERTAIN = LazyPattern(
     r"könnten?|wollen|will|wollte|werden?|wird|falls|wenn|bald|nächste[nrms]?|demnächst|geplant|planen?|beworben|bewerbe|"
     r"angebot)\b"
 )
+_PRODUCTS = LazyPattern(
+    r"(?i)(?:react|angular|vue|svelte|python|java|javascript|typescript|rust|go|node(?:\.js)?|next(?:\.js)?|django|flask|rails|linux|"
+    r"ubuntu|debian|fedora|arch|windows|macos|aws|azure|gcp|docker|kubernetes|k8s|postgres(?:ql)?|mysql|mongodb|sqlite|redis|git|"
+    r"github|gitlab|jira|linear|slack|teams|notion|android|ios|spotify|netflix|chrome|firefox|microservices|agile|scrum)"
+)
+"""What people move to, in technical talk, without living there."""
+_MOVED_OUT = LazyPattern(
+    r"(?i)\b(?:liv(?:e|ed|ing)|mov(?:e|ed|ing)|flat|house|home|apartment|for good|no longer|any ?more|sold|relocat\w*|emigrat\w*|"
+    r"wohn\w*|gewohnt|lebe\w*|zog\w*|\w*gezogen|auszieh\w*|umzieh\w*|verlassen|nicht mehr|wohnung|haus)\b"
+)
+"""Words with which the end of a home is said; "I left Leeds at noon" ends none."""
 _CALL_NAME = LazyPattern(
     r"(?i)\b(?:calls? me|go by|goes by|known as|nickname\w*|for short|nenn\w* mich|spitzname\w*|rufname\w*)\b"
 )
@@ -267,7 +278,9 @@ def _learn_name(tag: Tag, context: _ReadText) -> None:
         role = subject.alias or subject.name
         if role.casefold().startswith("the user's "):
             named = parse_subject(value, None, {})
-            if named:
+            if named and role.casefold() in context.names:
+                context.names[role.casefold()] = Subject(role)  # there are two
+            elif named:
                 context.names[role.casefold()] = Subject(named.name, role)
 
 
@@ -276,7 +289,9 @@ def _proposal(tag: Tag, context: _ReadText) -> Proposal | None:
     subject = context.speaker
     if tag.subject is not None:
         words = context.text[slice(*tag.subject)]
-        named = parse_subject(words, context.last, context.names)
+        # "My sister Eva" is not Clara, who is another sister.
+        names = {} if tag.slot in ("relation", "pet") else context.names
+        named = parse_subject(words, context.last, names)
         if named is None:
             return None
         subject = context.speaker if named == USER else named
@@ -329,6 +344,10 @@ def _about_a_value(tag: Tag, value: str, subject: Subject, context: _ReadText) -
     predicate, exclusive = _predicate(name, words, slot, sentence)
     if name == "role":
         exclusive = bool(_NEW_ROLE.search(sentence))
+    if name == "home" and (
+        _PRODUCTS.fullmatch(words) or ("ended" in tag.flags and not _MOVED_OUT.search(sentence))
+    ):
+        return None  # "we moved to Kubernetes", "I left Leeds at noon"
     if "ended" in tag.flags:
         return _make(subject, predicate, words, slot.topic, ends=True, exclusive=exclusive)
     if "negated" in tag.flags:
@@ -401,7 +420,7 @@ def _relation(tag: Tag, value: str, subject: Subject, context: _ReadText) -> Pro
     if subject == context.speaker:
         if _STATUS.fullmatch(value):
             if "negated" in flags or "ended" in flags:
-                return _make(subject, "is not", value, "people")
+                return _make(subject, "has the relationship status", value, "people", ends=True)
             if "past" in flags:
                 return None
             return _make(subject, "has the relationship status", value, "people", exclusive=True)
@@ -428,8 +447,8 @@ def _named(value: str, subject: Subject, context: _ReadText) -> Proposal | None:
     """Build the proposal of a name: "Clara is the user's sister."."""
     role = subject.alias or subject.name
     if role.casefold().startswith("the user's "):
-        named = context.names.get(role.casefold())
-        if named and named.name.casefold() == value.casefold():
+        named = parse_subject(value, None, {})
+        if named and not english_relation(value) and not _STATUS.fullmatch(value):
             context.last = named
             return _is(named.name, role, role)
     if _STATUS.fullmatch(value):
@@ -455,13 +474,19 @@ def _died(subject: Subject, words: str) -> Proposal:
 def _end_of_somebody(tag: Tag, value: str, context: _ReadText) -> Proposal | None:
     """Return the end of somebody whom the value itself names: "Pavarotti" in "Pavarotti died"."""
     named = parse_subject(value, None, context.names)
-    if named is None or named == USER or _END_OF_A_PAIR.search(value) or _DIED.search(value):
+    if (
+        "ended" not in tag.flags
+        or named is None
+        or named == USER
+        or _END_OF_A_PAIR.search(value)
+        or _DIED.search(value)
+    ):
         return None
     sentence = sentence_at(context.text, tag.start)
     died = _DIED.search(sentence)
     if died:
         return _died(named, died[0])
-    pair = _END_OF_A_PAIR.search(sentence) if "ended" in tag.flags else None
+    pair = _END_OF_A_PAIR.search(sentence)
     return _parted(named, pair[0]) if pair else None
 
 
@@ -502,7 +527,7 @@ def _with_time(proposal: Proposal, tag: Tag, context: _ReadText) -> Proposal:
     is_restricted = bool({"temporary", "past", "unsure", "reported"} & tag.flags)
     if is_restricted_in_time(sentence):
         is_restricted = True
-        if proposal.exclusive and "correction" not in tag.flags:
+        if tag.slot in _LASTING_SLOTS and "correction" not in tag.flags:
             proposal = _temporarily(proposal)
     is_doubtful = is_uncertain(sentence)
     if "indirect" in tag.flags and not _CHANGE.search(sentence):
@@ -510,7 +535,7 @@ def _with_time(proposal: Proposal, tag: Tag, context: _ReadText) -> Proposal:
     if "ended" in tag.flags or tag.slot == "instruction":
         is_restricted = is_doubtful = False
     denied = _INSTEAD.search(sentence)
-    if denied and not (is_restricted or proposal.ends):
+    if denied and "correction" in tag.flags and not proposal.ends:
         proposal = replace(proposal, instead_of=denied["old"])
     is_moved = tag.slot == "plan" and bool(_POSTPONED.search(sentence))
     statement = proposal.statement

@@ -78,19 +78,15 @@ class Tag:
     confidence: float
 
 
-def decode(
-    outputs: Outputs, text: str, offsets: Sequence[tuple[int, int]], outside: float = 0.0
-) -> list[Tag]:
+def decode(outputs: Outputs, text: str, offsets: Sequence[tuple[int, int]]) -> list[Tag]:
     """Return the values that the network finds in a text, in their order.
 
     offsets: the place of each token of the text, without the first token of the outputs
-    outside: added to the score of "no value": more finds less
     """
     import numpy as np
 
     count = len(offsets) + 1
     logits = outputs["tags"][:count].astype(np.float32)
-    logits[:, 0] += outside
     scores = logits - _log_sum(logits)
     path = _best_path(scores)
     probabilities = np.exp(scores)
