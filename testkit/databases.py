@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from functools import cache
@@ -30,6 +31,7 @@ SETTINGS = Settings(postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
 MANY_ROWS = 1 << 20  # bytes
+INDEXING_SECONDS = 60
 TEMPLATE = "memorist_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 GIVEN_DATABASE = "TEST_DATABASE"
@@ -190,7 +192,19 @@ def given_database(url: str) -> Iterator[str]:
         yield url
     finally:
         _given_in_use.clear()
+        wait_for_indexing()
         remove_tenants(url)
+
+
+def wait_for_indexing() -> None:
+    """Wait for threads that index after a search: a memory does not wait for them when it closes.
+
+    Rows that are removed meanwhile are locked by them, or written again.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "memorist-index":
+            thread.join(INDEXING_SECONDS)
+            assert not thread.is_alive(), "a thread still writes the index"
 
 
 def remove_tenants(url: str) -> None:

@@ -12,6 +12,7 @@ from memorist.base.settings import Settings
 from memorist_oracle import connections
 from memorist_oracle.address import Address, read_address
 from memorist_oracle.dialect import schema
+from testkit.databases import wait_for_indexing
 from testkit.h2 import H2Database
 
 GIVEN = "TEST_ORACLE"
@@ -44,6 +45,7 @@ def oracle_database(engine: str, url: str = H2_URL) -> Iterator[str]:
     try:
         yield url
     finally:
+        wait_for_indexing()
         remove_rows(url)
 
 

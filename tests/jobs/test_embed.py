@@ -454,6 +454,7 @@ me.messages.append("s", "user", "message about topic0")
 memory.run_jobs()"""
 
 
+@pytest.mark.not_on_h2("H2 is in the memory of this process")
 def test_rows_of_a_killed_process_are_embedded_after_a_restart(
     url: str, open_memory: Open, now: Now
 ) -> None:

@@ -94,6 +94,7 @@ def test_each_of_many_writes_is_found_at_once(me: Scope, session: str) -> None:
         ]
 
 
+@pytest.mark.not_on_h2("H2 is in the memory of this process")
 def test_commits_of_another_process_are_found(open_memory: Callable[..., Memory], url: str) -> None:
     """P12: and its removals are not."""
     me = scope_of(open_memory(), "ada", "scout")

@@ -343,6 +343,7 @@ with small_segments(), Memory.open(sys.argv[1], embedder=PassageHashing("one")) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.not_on_h2("H2 is in the memory of this process")
 def test_another_process_runs_the_jobs(
     open_memory: Callable[..., Memory], copy_file: Callable[[], str], url: str, seed: int
 ) -> None:

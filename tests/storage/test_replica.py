@@ -563,9 +563,11 @@ def test_a_replica_with_an_older_schema_is_named(pair: Pair, doctor: Doctor) -> 
     database, migrations = connect(settings)
     with closing(database):
         replica_url = pair.replica.url_of("upgraded")
+        migrate.up(database, migrations[:-1])
         with psycopg.connect(url) as connection:
             (lsn,) = connection.execute("select pg_current_wal_flush_lsn()").fetchone() or ("",)
-        with psycopg.connect(replica_url, autocommit=True) as connection:
+        # The replica may not have this database yet.
+        with psycopg.connect(pair.replica.url, autocommit=True) as connection:
             reached = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
             wait_until(
                 lambda: connection.execute(reached, (lsn,)).fetchone() == (True,), "it is behind"
