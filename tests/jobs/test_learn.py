@@ -401,7 +401,7 @@ def memory_user(memory: Memory, session: str | None) -> str:
 
 @pytest.mark.parametrize(("concurrency", "expected"), [(4, 4), (1, 1)])
 def test_a_backlog_is_read_by_several_threads(
-    open_memory: Open, concurrency: int, expected: int
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch, concurrency: int, expected: int
 ) -> None:
     """Each session by one of them, and each turn once."""
     running: list[int] = []
@@ -418,8 +418,9 @@ def test_a_backlog_is_read_by_several_threads(
         running.pop()
         return answer(LISBON)
 
+    monkeypatch.setattr(learn, "CONCURRENT_SESSIONS", concurrency)
     model = ScriptedModel(slow)
-    memory = with_model(open_memory(facts="model", facts_concurrency=concurrency), model)
+    memory = with_model(open_memory(facts="model"), model)
     scopes = [
         talk(memory, "I live in Lisbon.", session=f"s{n}", user=f"user{n}") for n in range(12)
     ]
@@ -435,7 +436,7 @@ def test_a_backlog_is_read_by_several_threads(
 def test_a_run_that_is_stopped_reads_no_further_session(open_memory: Open) -> None:
     """What was read is stored; the rest is read by the next run."""
     model = ScriptedModel(NOTHING)
-    memory = with_model(open_memory(facts="model", facts_concurrency=2), model)
+    memory = with_model(open_memory(facts="model"), model)
     for n in range(12):
         talk(memory, PERSONAL, session=f"s{n:02}")
 

@@ -183,11 +183,6 @@ class Settings(SettingsExtras):
         "For `facts: model`: the most tokens that learning may use for one user within 24 hours. The facts of other users are "
         "learned meanwhile. 0: no limit but that of the tenant.",
     )
-    facts_concurrency: int = _setting(
-        4,
-        "For `facts: model`: the number of sessions of a tenant that are read at the same time.",
-        1,
-    )
     embedder: str = _setting(
         "auto",
         "The embedder for search by meaning: `encoder` (memorist's own, the best recall, needs the extra `encoder`), `static` "

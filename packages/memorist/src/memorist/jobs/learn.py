@@ -48,6 +48,8 @@ QUIET_SECONDS = 30.0
 EAGER_TURNS = 12
 COMMIT_SECONDS = 30.0
 """A lease lasts this long plus the longest model call."""
+CONCURRENT_SESSIONS = 4
+"""Sessions of a tenant that a model reads at the same time."""
 MAX_ATTEMPTS = 3
 """Attempts to read turns that are removed meanwhile."""
 SESSIONS_PER_RUN = 1_000
@@ -131,7 +133,7 @@ def run(services: Services, tenant: str, progress: Progress | None = None) -> Jo
             return JobResult(failed=1, errors=(f"tenant {tenant}: {error}",))
 
     uses_model = services.settings.facts == "model" and len(due) > 1
-    threads = services.settings.facts_concurrency if uses_model else 1
+    threads = CONCURRENT_SESSIONS if uses_model else 1
     with ThreadPoolExecutor(threads, "memorist-facts") as pool:
         results = pool.map(learn, due.values()) if threads > 1 else map(learn, due.values())
         try:
