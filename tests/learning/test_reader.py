@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from memorist import Memory, NewMessage, Scope, Settings
+from memorist import Memory, NewMessage, Settings
 from memorist.base.errors import SettingsError
 from memorist.learning import reader
 from memorist.learning.reading import personal_values
 from memorist.search import onnx_embedder
+from tests.learning.conversation import Conversation
 
 SAID = {
     "i live in leeds with my two kids": {("home", "leeds"), ("relation", "two kids")},
@@ -39,22 +40,6 @@ NOT_SAID = (
     "My password is bluewhale77.",
     "Thanks, that helps a lot!",
 )
-
-
-class Conversation:
-    """A conversation from which facts are learned."""
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.me: Scope = memory.scope(user="ada", agent="scout")
-        self.me.sessions.add("s")
-
-    def learn(self, *texts: str) -> list[str]:
-        """Say texts, run the jobs, and return the statements that are true now."""
-        for text in texts:
-            self.me.messages.append("s", "user", text)
-        self.memory.run_jobs()
-        return [fact.statement for fact in self.me.facts.list()]
 
 
 @pytest.fixture

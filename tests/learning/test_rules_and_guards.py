@@ -6,32 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from memorist import Memory, Scope, Settings
+from memorist import Memory, Settings
 from memorist.learning import guards, rules
 from memorist.learning.reading import personal_values
+from tests.learning.conversation import Conversation
 
 BOTH = pytest.mark.parametrize("weights", [True, False], ids=["reader", "rules"])
 
 
 @pytest.fixture
-def me(weights: bool, request: pytest.FixtureRequest) -> Iterator[Scope]:
+def talk(weights: bool, request: pytest.FixtureRequest) -> Iterator[Conversation]:
     if weights:
         request.getfixturevalue("installed_encoder")
     with Memory.open(settings=Settings(database="memory:", embedder="none")) as memory:
-        scope = memory.scope(user="ada", agent="scout")
-        scope.sessions.add("s")
-        run_jobs[id(scope)] = memory
-        yield scope
-
-
-run_jobs: dict[int, Memory] = {}
-
-
-def learn(me: Scope, *texts: str) -> list[str]:
-    for text in texts:
-        me.messages.append("s", "user", text)
-    run_jobs[id(me)].run_jobs()
-    return [fact.statement for fact in me.facts.list()]
+        yield Conversation(memory)
 
 
 @BOTH
@@ -48,8 +36,8 @@ def learn(me: Scope, *texts: str) -> list[str]:
         ("Ich wohne in Gera.", "Wenn ich in Rom wohnen würde, hätte ich Sonne.", "The user lives in Gera."),
     ],
 )  # fmt: skip
-def test_a_true_fact_stays(me: Scope, before: str, text: str, statement: str) -> None:
-    assert statement in learn(me, before, text)
+def test_a_true_fact_stays(talk: Conversation, before: str, text: str, statement: str) -> None:
+    assert statement in talk.learn(before, text)
 
 
 @BOTH
@@ -61,8 +49,8 @@ def test_a_true_fact_stays(me: Scope, before: str, text: str, statement: str) ->
         "I have two kids and passed my driving test today.",
     ],
 )
-def test_nobody_is_declared_dead(me: Scope, text: str) -> None:
-    assert not [statement for statement in learn(me, text) if "died" in statement]
+def test_nobody_is_declared_dead(talk: Conversation, text: str) -> None:
+    assert not [statement for statement in talk.learn(text) if "died" in statement]
 
 
 @BOTH
@@ -74,20 +62,20 @@ def test_nobody_is_declared_dead(me: Scope, text: str) -> None:
         "Merk dir mein Passwort: blauwal77",
     ],
 )
-def test_secrets_are_not_learned(me: Scope, text: str) -> None:
-    assert learn(me, text) == []
+def test_secrets_are_not_learned(talk: Conversation, text: str) -> None:
+    assert talk.learn(text) == []
 
 
 @pytest.mark.parametrize("weights", [True])
-def test_two_sisters_are_two_people(me: Scope) -> None:
-    statements = learn(me, "My sister Clara lives in Leeds and my sister Eva lives in York.")
+def test_two_sisters_are_two_people(talk: Conversation) -> None:
+    statements = talk.learn("My sister Clara lives in Leeds and my sister Eva lives in York.")
     assert {"Clara lives in Leeds.", "Eva lives in York."} <= set(statements)
     assert "Eva is Clara." not in statements
 
 
 @pytest.mark.parametrize("weights", [True])
-def test_a_marriage_ends(me: Scope) -> None:
-    statements = learn(me, "I'm married.", "I'm no longer married.")
+def test_a_marriage_ends(talk: Conversation) -> None:
+    statements = talk.learn("I'm married.", "I'm no longer married.")
     assert not [s for s in statements if "married" in s and "no longer" not in s]
 
 
@@ -96,8 +84,8 @@ def test_a_marriage_ends(me: Scope) -> None:
     "text",
     ["I live in Berlin. I'm German.", "Ich bin Alexander.", "weil mein Vater Krebs hat", "I started with Python"],
 )  # fmt: skip
-def test_rules_do_not_guess(me: Scope, text: str) -> None:
-    statements = learn(me, text)
+def test_rules_do_not_guess(talk: Conversation, text: str) -> None:
+    statements = talk.learn(text)
     assert statements in ([], ["The user lives in Berlin."])
 
 
@@ -117,6 +105,7 @@ def test_rules_do_not_guess(me: Scope, text: str) -> None:
 )
 def test_hostile_text_is_read_in_linear_time(text: str) -> None:
     """The suite's time limit ends a pattern that backtracks without bound."""
-    rules.read(text[:2_000])
-    guards.foreign_parts(text * 10)
-    personal_values(text[:2_000])
+    read = text[:2_000]
+    assert all(0 <= tag.start < tag.end <= len(read) for tag in rules.read(read))
+    assert all(start <= end for start, end in guards.foreign_parts(text * 10))
+    assert all(tag.end <= len(read) for tag in personal_values(read))
